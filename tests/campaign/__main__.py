@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.campaign.campaign import Campaign
 from tests.campaign.clients import Crowd, open_polls
 from tests.campaign.commands import Commands
-from tests.campaign.faults import faults_of
+from tests.campaign.faults import faults_of, left_out
 from tests.campaign.mutated import run_mutated
 from tests.campaign.operators import Operator
 from tests.campaign.oracle import Oracle
@@ -56,6 +56,7 @@ async def run(options: argparse.Namespace) -> int:
             async with http_client(base_url=description["base_url"], headers=headers, timeout=TIMEOUT_S) as client:
                 polls = await open_polls(client)
                 oracle.polls += polls.values()
+                stage.untrue = oracle.untrue
                 stage.contest = polls["batches"].contest.key
                 crowd = Crowd(client, oracle, polls, streams, options.rate)
                 operator = Operator(crowd, description["operations_url"], streams["operator"])
@@ -80,6 +81,8 @@ async def run(options: argparse.Namespace) -> int:
 if __name__ == "__main__":
     options = arguments()
     print(f"seed {options.seed}", flush=True)
+    for reason in left_out():
+        print(f"LEFT OUT: {reason}", flush=True)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what is away is away on purpose
     if options.mutation:
         others = [f"--{name}={value}" for name, value in vars(options).items() if value and name != "mutation"]

@@ -12,7 +12,8 @@ from libs.tally.errors import TallyError
 from tests.campaign.clients import SEATS, Crowd
 from tests.campaign.commands import Commands
 from tests.campaign.comparison import compare, read_status
-from tests.campaign.faults import DidNotBite, Fault
+from tests.campaign.evidence import DidNotBite
+from tests.campaign.faults import Fault
 from tests.campaign.operators import Operator
 from tests.campaign.plan import Episode
 from tests.campaign.report import Outcome

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +13,11 @@ from typing import Final
 import psutil
 
 from libs.local_stack.errors import StackError
+from tests.campaign.clock import CLOCKS, clock_off
+from tests.campaign.disk import DISKS, disk_of, store_of
+from tests.campaign.evidence import Choose, expect
+from tests.campaign.memory import address_space_full, cgroup_full, has_cgroups, valkey_full
+from tests.campaign.preload import obstacle
 from tests.campaign.stage import Stage
 from tests.campaign.storms import DEAF, IDLE, SLOW, Request, deaf_stream, idle, slow_body, storm
 from tests.support.eventually import eventually
@@ -23,10 +28,6 @@ STARTS: Final = 5
 """Attempts to start a server again on a busy machine."""
 DELAY_S: Final = 1.0
 """Of all bytes, in both directions."""
-
-
-class DidNotBite(Exception):
-    """A fault did not happen: its campaign shows nothing about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,6 @@ class Fault:
     happen: Callable[[Stage], AbstractAsyncContextManager[None]]
     hits: Sequence[str] = ()
     lasts: bool = True
-
-
-Choose = Callable[[Stage], Awaitable[Sequence[str]]]
-"""Returns the names of the processes that a fault hits, by what they do now."""
 
 
 def named(*names: str) -> Choose:
@@ -71,7 +68,7 @@ async def restarted(choose: Choose, stage: Stage) -> AsyncIterator[None]:
     for name in names:
         await start(stage, name)
     yield
-    _expect(not {*stage.pids(names)} & {*before, 0}, f"{names} still have the processes {before}")
+    expect(not {*stage.pids(names)} & {*before, 0}, f"{names} still have the processes {before}")
 
 
 @asynccontextmanager
@@ -82,7 +79,7 @@ async def lost(choose: Choose, stage: Stage) -> AsyncIterator[None]:
     await asyncio.gather(*(stage.stack.kill(name, restart=False) for name in names))
     try:
         yield
-        _expect(all(before) and not any(map(psutil.pid_exists, before)), f"{names} are not down")
+        expect(all(before) and not any(map(psutil.pid_exists, before)), f"{names} are not down")
     finally:
         await asyncio.gather(*(start(stage, name) for name in names))
 
@@ -92,13 +89,13 @@ async def frozen(choose: Choose, stage: Stage) -> AsyncIterator[None]:
     """Stop processes by SIGSTOP: they take connections and bytes, and answer nothing."""
     names = await choose(stage)
     pids = stage.pids(names)
-    _expect(all(pids), f"{names} are down already")
+    expect(all(pids), f"{names} are down already")
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     try:
         yield
         states = {psutil.Process(pid).status() for pid in pids}
-        _expect(states == {psutil.STATUS_STOPPED}, f"{names} are {states}")
+        expect(states == {psutil.STATUS_STOPPED}, f"{names} are {states}")
     finally:
         for pid in pids:
             with suppress(ProcessLookupError):
@@ -112,7 +109,7 @@ async def emptied(choose: Choose, stage: Stage) -> AsyncIterator[None]:
     async with lost(named(*names), stage):
         for name in names:
             directory = stage.stack.data_dir / "valkey" / ("" if name == "valkey" else name) / "appendonlydir"
-            _expect(any(directory.iterdir()), f"{directory} is empty before")
+            expect(any(directory.iterdir()), f"{directory} is empty before")
             rmtree(directory)
         yield
 
@@ -126,7 +123,7 @@ async def disturbed(link: str, begin: Callable[[Proxy], None], stage: Stage) -> 
         begin(each)
     try:
         yield
-        _expect(sum(each.held + each.refused for each in proxies) > before, f"nothing was sent through {link}")
+        expect(sum(each.held + each.refused for each in proxies) > before, f"nothing was sent through {link}")
     finally:
         for each in proxies:
             each.open()
@@ -135,7 +132,7 @@ async def disturbed(link: str, begin: Callable[[Proxy], None], stage: Stage) -> 
 @asynccontextmanager
 async def stormed(connections: int, request: Request, stage: Stage) -> AsyncIterator[None]:
     async with storm(connections, request, stage) as opened:
-        _expect(opened == connections, f"only {opened} connections were opened")
+        expect(opened == connections, f"only {opened} connections were opened")
         yield
 
 
@@ -148,11 +145,6 @@ async def start(stage: Stage, name: str) -> None:
         except StackError:
             if attempt == STARTS - 1:
                 raise
-
-
-def _expect(happened: bool, text: str) -> None:
-    if not happened:
-        raise DidNotBite(text)
 
 
 async def a_leader(stage: Stage) -> list[str]:
@@ -248,4 +240,32 @@ def faults_of(topology: str) -> dict[str, Fault]:
             found[f"{name} {link}"] = Fault(partial(disturbed, link, begin), link.split("-"))
     for name, (connections, request) in STORMS.items():
         found[name] = Fault(partial(stormed, connections, request), ["clients"])
+    return found | _environment(members)
+
+
+def _environment(members: Sequence[Target]) -> dict[str, Fault]:
+    """Return the faults of clocks, disks and memory that this machine can have (`left_out`)."""
+    found: dict[str, Fault] = {}
+    for one in members:
+        [kind] = one.hits
+        if not obstacle():
+            for name, offsets_s in CLOCKS.items():
+                found[f"clock {name} {one.name}"] = Fault(partial(clock_off, one.choose, offsets_s), ["clock"])
+            for name, disk in DISKS.items() if kind in ("kafka", "valkey") else ():
+                found[f"disk {name} {one.name}"] = Fault(partial(disk_of, one.choose, disk), one.hits)
+        if kind == "valkey":
+            found[f"memory full {one.name}"] = Fault(partial(valkey_full, one.choose), one.hits)
+        elif kind != "kafka":
+            found[f"memory short {one.name}"] = Fault(partial(address_space_full, one.choose), one.hits)
+            if has_cgroups():
+                found[f"memory full {one.name}"] = Fault(partial(cgroup_full, one.choose), one.hits)
+    if not obstacle():
+        for name, disk in DISKS.items():
+            found[f"disk {name} objects"] = Fault(partial(store_of, disk), ["objects"])
     return found
+
+
+def left_out() -> list[str]:
+    """Return why this machine cannot have some faults."""
+    cgroups = "" if has_cgroups() else "services at the limit of their cgroup: needs root and version 1"
+    return [reason for reason in (obstacle(), cgroups) if reason]

@@ -1,7 +1,7 @@
 """The stack of a campaign, by its topology."""
 
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
 from services.cli.deployment_discovery import find_addresses
 from tests.campaign.network import Network, open_network
+from tests.campaign.preload import Page, Preload, preloaded
 from tests.support.deployments import FEW_PARTITIONS
 from tests.support.stack_members import Members
 
@@ -37,14 +38,22 @@ class Stage:
 
     stack: Supervisor
     network: Network
+    preload: Preload | None
     rng: Random
     """Chooses members when a fault begins."""
     contest: str = ""
     """Key of a contest whose counts can be streamed."""
+    untrue: Callable[[str], None] = print
+    """Records an untrue answer."""
 
     def pids(self, names: Sequence[str]) -> list[int]:
         """Return the processes; 0 for one that is down."""
         return [self.stack.pids.get(name, 0) for name in names]
+
+    def page(self, name: str) -> Page:
+        """Return what a process shares with the campaign: its clock and its disk."""
+        assert self.preload is not None
+        return self.preload.page(name)
 
     def any_partition(self) -> int:
         return self.rng.randrange(FEW_PARTITIONS)
@@ -66,7 +75,8 @@ async def open_stage(topology: str, data_dir: Path, rng: Random) -> AsyncIterato
     )
     brokers = members.get("brokers", 1)
     async with (
+        preloaded(data_dir.with_name("preload")) as preload,
         open_network(data_dir, brokers, is_valkey_alone="valkey_shards" not in members) as network,
         Supervisor(settings, bootstrap, port=0, any_port=True, parts=network.parts, report=Silence()) as stack,
     ):
-        yield Stage(stack, network, rng)
+        yield Stage(stack, network, preload, rng)

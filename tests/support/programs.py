@@ -65,13 +65,14 @@ CHROMIUM: Final = Program(
     remedy="uv run playwright install --with-deps chromium",
     installer=(sys.executable, "-m", "playwright", "install", "chromium"),
 )
+C_COMPILER: Final = Program("a C compiler", ("cc", "gcc", "clang"), "build-essential", "xcode-select --install")
 CLAMD: Final = Program("clamd", ("clamd",), "clamav-daemon", "brew install clamav")
 CURL: Final = Program("curl", ("curl",), "curl", "brew install curl")
 FAKETIME: Final = Program("faketime", ("faketime",), "faketime", "brew install libfaketime")
 HAPROXY: Final = Program("HAProxy", ("haproxy",), "haproxy", "brew install haproxy", check=("-v",))
 NGINX: Final = Program("nginx", ("nginx",), "nginx-light", "brew install nginx", check=("-v",))
 PROMTOOL: Final = Program("promtool", ("promtool",), "prometheus", "brew install prometheus")
-ALL: Final = (CHROMIUM, CLAMD, CURL, FAKETIME, HAPROXY, NGINX, PROMTOOL)
+ALL: Final = (CHROMIUM, C_COMPILER, CLAMD, CURL, FAKETIME, HAPROXY, NGINX, PROMTOOL)
 
 
 @dataclass

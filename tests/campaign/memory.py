@@ -1,0 +1,115 @@
+"""Faults of memory: a Valkey at `maxmemory`, and a service at the limit of its address space or its cgroup."""
+
+import os
+import resource
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from tests.campaign.evidence import Choose, expect
+from tests.campaign.stage import Stage
+from tests.support.eventually import eventually
+
+CGROUPS: Final = Path("/sys/fs/cgroup/memory")
+"""Version 1, as root."""
+USED: Final = 0.95
+"""Share of the used memory that `maxmemory` allows."""
+ROOM_BYTES: Final = 512 << 10
+"""Further memory that a service gets."""
+ARENA_BYTES: Final = 1 << 20
+"""Memory that Python asks for at a time."""
+
+
+@asynccontextmanager
+async def valkey_full(choose: Choose, stage: Stage) -> AsyncIterator[None]:
+    """Let servers of Valkey refuse each write that needs memory, as they do at `maxmemory` without eviction."""
+    names = await choose(stage)
+    servers = [Redis.from_url(stage.stack.server(name).address, socket_timeout=5) for name in names]
+    try:
+        before = [await _refused(server) for server in servers]
+        for server in servers:
+            used = (await server.info("memory"))["used_memory"]
+            await server.config_set("maxmemory", int(used * USED))
+        yield
+        expect(sum([await _refused(server) for server in servers]) > sum(before), f"{names} had room")
+    finally:
+        for server in servers:
+            with suppress(RedisError, OSError):  # it is down, and starts without the limit
+                await server.config_set("maxmemory", 0)
+            await server.aclose()
+
+
+async def _refused(server: Redis) -> int:
+    """Return the number of commands that were refused for want of memory since the server's start."""
+    errors: dict[str, Any] = (await server.info("errorstats")).get("errorstat_OOM", {})
+    return int(errors.get("count", 0))
+
+
+@asynccontextmanager
+async def address_space_full(choose: Choose, stage: Stage) -> AsyncIterator[None]:
+    """Give services no further memory: they meet `MemoryError` or end; those that end start without the limit."""
+    processes = _processes(stage, await choose(stage))
+    for process in processes:
+        used = process.memory_info().vms
+        process.rlimit(psutil.RLIMIT_AS, (used + ROOM_BYTES, resource.RLIM_INFINITY))
+    try:
+        yield
+        expect(any(_is_full(process) for process in processes), "nobody needed memory")
+    finally:
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.rlimit(psutil.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+@asynccontextmanager
+async def cgroup_full(choose: Choose, stage: Stage) -> AsyncIterator[None]:
+    """Put services into a cgroup without room: the kernel ends them as soon as they need memory."""
+    processes = _processes(stage, await choose(stage))
+    group = CGROUPS / f"campaign-{os.getpid()}"
+    group.mkdir()
+    try:
+        (group / "memory.limit_in_bytes").write_text(str(ROOM_BYTES))
+        for process in processes:
+            (group / "cgroup.procs").write_text(str(process.pid))
+        yield
+        expect(_killed(group) > 0, "nobody needed memory")
+    finally:
+        for process in processes:
+            with suppress(OSError):  # it has ended
+                (CGROUPS / "cgroup.procs").write_text(str(process.pid))
+        await eventually(lambda: _removed(group))
+
+
+def has_cgroups() -> bool:
+    return os.access(CGROUPS / "cgroup.procs", os.W_OK)
+
+
+def _killed(group: Path) -> int:
+    counts = dict(line.split() for line in (group / "memory.oom_control").read_text().splitlines())
+    return int(counts["oom_kill"])
+
+
+def _removed(group: Path) -> bool:
+    with suppress(OSError):
+        group.rmdir()
+    return not group.exists()
+
+
+def _processes(stage: Stage, names: Sequence[str]) -> list[psutil.Process]:
+    pids = stage.pids(names)
+    expect(all(pids), f"{names} are down already")
+    return [psutil.Process(pid) for pid in pids]
+
+
+def _is_full(process: psutil.Process) -> bool:
+    """Return whether a process has ended, or could not get the room for one more page arena."""
+    try:
+        room = process.rlimit(psutil.RLIMIT_AS)[0] - process.memory_info().vms
+    except psutil.NoSuchProcess:
+        return True
+    return room < ARENA_BYTES

@@ -1,0 +1,96 @@
+"""The preloaded library changes the clock and the files of its process, counts that, and leaves all else alone."""
+
+import errno
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.campaign.preload import Preload, build
+from tests.support.programs import C_COMPILER, Programs
+
+MINUTES_NS = 300_000_000_000
+WRITES = """
+import errno, os, sys
+def attempt(do):
+    try: do()
+    except OSError as error: print(errno.errorcode[error.errno])
+    else: print("done")
+inside, outside = sys.argv[1:]
+fd, other = os.open(inside + "/old", os.O_RDWR), os.open(outside, os.O_RDWR | os.O_CREAT)
+for of in (fd, other):
+    attempt(lambda: os.write(of, b"a"))
+    attempt(lambda: os.pwrite(of, b"a", 0))
+    attempt(lambda: os.writev(of, [b"a"]))
+    attempt(lambda: os.fsync(of))
+    attempt(lambda: os.fdatasync(of))
+    attempt(lambda: os.ftruncate(of, 1))
+attempt(lambda: os.open(inside + "/new", os.O_RDWR | os.O_CREAT))
+attempt(lambda: os.read(fd, 1))
+"""
+CLOCK = "import time; print(time.time(), time.monotonic())"
+WAIT = "import threading; print(threading.Event().wait(0.01))"
+
+
+@pytest.fixture
+def preload(tmp_path: Path, programs: Programs) -> Preload:
+    programs.path(C_COMPILER)
+    if sys.platform != "linux":
+        pytest.skip("preloading needs Linux")
+    return build(tmp_path)
+
+
+def run(preload: Preload, program: str, *arguments: object) -> list[str]:
+    """Run a Python program in a process with the page `one`."""
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    environment = os.environ | preload.environment("one")
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout.split()
+
+
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """Return a directory with a file, and a file outside, whose path begins as the directory's."""
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "old").touch()
+    return tmp_path / "inside", tmp_path / "inside-not"
+
+
+@pytest.mark.parametrize("off_ns", [0, MINUTES_NS, -MINUTES_NS])
+def test_only_the_wall_clock_is_off(preload: Preload, off_ns: int) -> None:
+    preload.page("one").clock_off_ns = off_ns
+    before, monotonic_before = time.time(), time.monotonic()
+    wall, monotonic = map(float, run(preload, CLOCK))
+    assert before <= wall - off_ns / 1e9 <= time.time()
+    assert monotonic_before <= monotonic <= time.monotonic()
+    assert bool(preload.page("one").clock_reads) is bool(off_ns)
+
+
+@pytest.mark.parametrize("off_ns", [MINUTES_NS, -MINUTES_NS])
+def test_waits_of_threads_last_as_long_as_ever(preload: Preload, off_ns: int) -> None:
+    preload.page("one").clock_off_ns = off_ns
+    assert run(preload, WAIT) == ["False"]
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+def test_writes_below_the_directory_fail_and_are_counted(preload: Preload, tmp_path: Path, error: int) -> None:
+    inside, outside = files(tmp_path)
+    page = preload.page("one")
+    page.directory, page.error = str(inside).encode(), error
+    refused = [errno.errorcode[error]]
+    assert run(preload, WRITES, inside, outside) == [*6 * refused, *6 * ["done"], *refused, "done"]
+    assert page.refused == 7
+    page.error = 0
+    assert run(preload, WRITES, inside, outside) == 14 * ["done"]
+
+
+def test_writes_below_the_directory_are_slow_and_counted(preload: Preload, tmp_path: Path) -> None:
+    inside, outside = files(tmp_path)
+    page = preload.page("one")
+    page.directory, page.delay_ms = str(inside).encode(), 20
+    began = time.monotonic()
+    assert run(preload, WRITES, inside, outside) == 14 * ["done"]
+    assert time.monotonic() - began >= 7 * 0.02
+    assert (page.delayed, page.refused) == (7, 0)
