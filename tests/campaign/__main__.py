@@ -56,7 +56,7 @@ async def run(options: argparse.Namespace) -> int:
             async with http_client(base_url=description["base_url"], headers=headers, timeout=TIMEOUT_S) as client:
                 polls = await open_polls(client)
                 oracle.polls += polls.values()
-                stage.untrue = oracle.untrue
+                stage.untrue, stage.doubt = oracle.untrue, oracle.doubt
                 stage.contest = polls["batches"].contest.key
                 crowd = Crowd(client, oracle, polls, streams, options.rate)
                 operator = Operator(crowd, description["operations_url"], streams["operator"])

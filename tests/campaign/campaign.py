@@ -85,6 +85,8 @@ class Campaign:
         await self._heal(outcome)
         outcome.healed_at = time.monotonic()
         print(f"{episode}: healed after {outcome.heal_s:.1f} s; status: {sorted(outcome.alarms)}", flush=True)
+        if outcome.did_not_bite:
+            print(f"    did not bite: {outcome.did_not_bite}", flush=True)
         if outcome.heal_s > SLOW_S:
             print(f"    before it: {outcome.healed_last}", flush=True)
 
@@ -103,7 +105,7 @@ class Campaign:
         while time.monotonic() < deadline:
             done = sum(since > outcome.ended_at for seat, since in self.crowd.last_done.items() if seat >= 0)
             problems = [str(one) for one in await self._problems()]
-            if done == SEATS and not problems:
+            if done == SEATS and not problems and await self.stage.is_checked():
                 return
             outcome.healed_last = f"{done} of {SEATS} seats vote; {problems}"
             await asyncio.sleep(0.3)
@@ -118,4 +120,5 @@ class Campaign:
 
 def _names(problem: HealthProblem, member: str) -> bool:
     """Return whether a problem is this member's: of a projector, also that its views are behind."""
-    return member in problem.where.lower() or (member == "projector" and problem.kind in ("stalled", "behind"))
+    is_its = member in problem.where.lower() or member == problem.kind
+    return is_its or (member == "projector" and problem.kind in ("stalled", "behind"))

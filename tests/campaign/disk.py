@@ -10,17 +10,17 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import httpx
 
 from tests.campaign.evidence import Choose, expect
 from tests.campaign.stage import Stage
-from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
 
 SLOW_MS: Final = 300
 UPLOAD_EVERY_S: Final = 0.5
+TIMEOUT_S: Final = 20.0
 CONTENT_BYTES: Final = 100_000
 RECORD: Final = {"filename": "a.txt", "file_type": "text/plain", "file_extension": "txt"}
 
@@ -71,63 +71,72 @@ async def store_of(disk: Disk, stage: Stage) -> AsyncIterator[None]:
     async def services(_: Stage) -> list[str]:
         return [name for name in stage.stack.pids if name.startswith(("gateway", "projector"))]
 
-    headers = {"Authorization": f"Bearer {stage.stack.stack['api_key']}"}
-    async with http_client(base_url=stage.stack.base_url, headers=headers, timeout=20.0) as client:
-        uploads = Uploads(client, stage)
-        await eventually(uploads.create)
-        async with disk_of(services, disk, stage):
-            sending = asyncio.create_task(uploads.send_again_and_again())
-            try:
-                yield
-            finally:
-                sending.cancel()
-        await eventually(uploads.send)
-        await eventually(uploads.compare)
+    uploads = Uploads(stage)
+    async with disk_of(services, disk, stage):
+        sending = asyncio.create_task(uploads.send_again_and_again())
+        try:
+            yield
+        finally:
+            uploads.is_over.set()
+            await sending
+    stage.checks.append(uploads.are_stored)
 
 
 class Uploads:
     """One file, whose content is replaced again and again."""
 
-    def __init__(self, client: httpx.AsyncClient, stage: Stage) -> None:
-        self._client = client
-        self._untrue = stage.untrue
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
         self._url = ""
-        self._sent: list[bytes] = []
-        """The content that was stored last, and after it those of which the answer left that open."""
-
-    async def create(self) -> bool:
-        """Create the file's record; returns whether it is created."""
-        try:
-            answer = await self._client.post("/files", json=RECORD)
-        except httpx.TransportError:
-            return False
-        assert answer.status_code == 201, answer.text
-        self._url = f"/files/{answer.json()['key']}/content"
-        return True
+        self._stored = b""
+        self._open: list[bytes] = []
+        """Content that may still be stored: its answer was lost, or left that open."""
+        self.is_over = asyncio.Event()
 
     async def send_again_and_again(self) -> None:
-        while True:
+        while not self.is_over.is_set():
             await self.send()
             await asyncio.sleep(UPLOAD_EVERY_S)
 
     async def send(self) -> bool:
         """Send other content; returns whether it is said to be stored."""
-        self._sent.append(os.urandom(CONTENT_BYTES))
-        try:
-            answer = await self._client.put(self._url, content=self._sent[-1])
-        except httpx.TransportError:
+        if not self._url:
+            return await self._create()
+        content = os.urandom(CONTENT_BYTES)
+        if await self._answer("PUT", self._url, content=content) is None:
+            self._open.append(content)
             return False
-        if answer.status_code == 204:
-            self._sent = self._sent[-1:]
-        elif answer.status_code != 503:
-            self._untrue(f"an upload is answered {answer.status_code} {answer.text}")
-        return answer.status_code == 204
+        self._stored = content
+        return True
 
-    async def compare(self) -> bool:
+    async def _create(self) -> bool:
+        """Create the file's record; its content is sent by the next call."""
+        answer = await self._answer("POST", "/files", json=RECORD)
+        if answer is not None:
+            self._url = f"/files/{answer.json()['key']}/content"
+        return False
+
+    async def are_stored(self) -> bool:
+        """Return whether content can be stored and read again, and compare it."""
+        answer = await self._answer("GET", self._url) if await self.send() else None
+        if answer is not None and answer.content not in (self._stored, *self._open):
+            self._stage.untrue("a file does not have the content that was stored last")
+        return answer is not None
+
+    async def _answer(self, method: str, url: str, **arguments: Any) -> httpx.Response | None:
+        """Return the answer; None if it is 503 or lost."""
+        stack = self._stage.stack
+        headers = {"Authorization": f"Bearer {stack.stack['api_key']}"}
         try:
-            answer = await self._client.get(self._url)
+            async with http_client(base_url=stack.base_url, headers=headers, timeout=TIMEOUT_S) as client:
+                answer = await client.request(method, url, **arguments)
         except httpx.TransportError:
-            return False
-        if answer.status_code == 200 and answer.content not in self._sent:
-            self._untrue("a file does not have the content that was stored last")
-        return answer.status_code == 200
+            self._stage.doubt()
+            return None
+        if answer.status_code == 503:
+            self._stage.doubt()
+            return None
+        if not answer.is_success:
+            self._stage.untrue(f"{method} {url} is answered {answer.status_code} {answer.text}")
+            return None
+        return answer

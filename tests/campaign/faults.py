@@ -16,7 +16,7 @@ from libs.local_stack.errors import StackError
 from tests.campaign.clock import CLOCKS, clock_off
 from tests.campaign.disk import DISKS, disk_of, store_of
 from tests.campaign.evidence import Choose, expect
-from tests.campaign.memory import address_space_full, cgroup_full, has_cgroups, valkey_full
+from tests.campaign.memory import cgroup_full, has_cgroups, memory_short, valkey_full
 from tests.campaign.preload import obstacle
 from tests.campaign.stage import Stage
 from tests.campaign.storms import DEAF, IDLE, SLOW, Request, deaf_stream, idle, slow_body, storm
@@ -256,7 +256,8 @@ def _environment(members: Sequence[Target]) -> dict[str, Fault]:
         if kind == "valkey":
             found[f"memory full {one.name}"] = Fault(partial(valkey_full, one.choose), one.hits)
         elif kind != "kafka":
-            found[f"memory short {one.name}"] = Fault(partial(address_space_full, one.choose), one.hits)
+            if not obstacle():
+                found[f"memory short {one.name}"] = Fault(partial(memory_short, one.choose), one.hits)
             if has_cgroups():
                 found[f"memory full {one.name}"] = Fault(partial(cgroup_full, one.choose), one.hits)
     if not obstacle():

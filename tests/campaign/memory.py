@@ -1,7 +1,6 @@
-"""Faults of memory: a Valkey at `maxmemory`, and a service at the limit of its address space or its cgroup."""
+"""Faults of memory: a Valkey at `maxmemory`, a service whose requests are refused or whose cgroup has no room."""
 
 import os
-import resource
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -19,10 +18,10 @@ CGROUPS: Final = Path("/sys/fs/cgroup/memory")
 """Version 1, as root."""
 USED: Final = 0.95
 """Share of the used memory that `maxmemory` allows."""
-ROOM_BYTES: Final = 512 << 10
-"""Further memory that a service gets."""
-ARENA_BYTES: Final = 1 << 20
-"""Memory that Python asks for at a time."""
+ROOM_BYTES: Final = 64 << 10
+"""Further memory that a cgroup gives."""
+KILLED_S: Final = 5.0
+"""Time in which a service needs more, unless another fault keeps it from working."""
 
 
 @asynccontextmanager
@@ -51,19 +50,19 @@ async def _refused(server: Redis) -> int:
 
 
 @asynccontextmanager
-async def address_space_full(choose: Choose, stage: Stage) -> AsyncIterator[None]:
-    """Give services no further memory: they meet `MemoryError` or end; those that end start without the limit."""
-    processes = _processes(stage, await choose(stage))
-    for process in processes:
-        used = process.memory_info().vms
-        process.rlimit(psutil.RLIMIT_AS, (used + ROOM_BYTES, resource.RLIM_INFINITY))
+async def memory_short(choose: Choose, stage: Stage) -> AsyncIterator[None]:
+    """Refuse services one of several large requests for memory: they meet `MemoryError`, or end."""
+    names = await choose(stage)
+    pages = [stage.page(name) for name in names]
+    before = sum(page.memory_refused for page in pages)
+    for page, process in zip(pages, _processes(stage, names), strict=True):
+        page.memory_short = process.pid
     try:
         yield
-        expect(any(_is_full(process) for process in processes), "nobody needed memory")
+        expect(sum(page.memory_refused for page in pages) > before, f"{names} needed no memory")
     finally:
-        for process in processes:
-            with suppress(psutil.NoSuchProcess):
-                process.rlimit(psutil.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        for page in pages:
+            page.memory_short = 0
 
 
 @asynccontextmanager
@@ -76,6 +75,8 @@ async def cgroup_full(choose: Choose, stage: Stage) -> AsyncIterator[None]:
         (group / "memory.limit_in_bytes").write_text(str(ROOM_BYTES))
         for process in processes:
             (group / "cgroup.procs").write_text(str(process.pid))
+        with suppress(AssertionError):
+            await eventually(lambda: _killed(group), KILLED_S)
         yield
         expect(_killed(group) > 0, "nobody needed memory")
     finally:
@@ -104,12 +105,3 @@ def _processes(stage: Stage, names: Sequence[str]) -> list[psutil.Process]:
     pids = stage.pids(names)
     expect(all(pids), f"{names} are down already")
     return [psutil.Process(pid) for pid in pids]
-
-
-def _is_full(process: psutil.Process) -> bool:
-    """Return whether a process has ended, or could not get the room for one more page arena."""
-    try:
-        room = process.rlimit(psutil.RLIMIT_AS)[0] - process.memory_info().vms
-    except psutil.NoSuchProcess:
-        return True
-    return room < ARENA_BYTES

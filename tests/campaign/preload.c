@@ -1,5 +1,6 @@
-/* Preloaded into the processes of a campaign (preload.py): their clock is off, and files under a directory fail or are
-   slow, as a page of memory says that the campaign writes. Monotonic clocks, sockets and all other files are as ever.
+/* Preloaded into the processes of a campaign (preload.py): their clock is off, they get no memory, and files under a
+   directory fail or are slow, as a page of memory says that the campaign writes. Monotonic clocks, sockets and all other
+   files are as ever.
 
    Not seen: what libc itself calls (stdio's writes), and writes to mapped files. */
 
@@ -28,6 +29,9 @@ struct page { /* as Page in preload.py */
   int32_t delay_ms;    /* of each write */
   int64_t refused;
   int64_t delayed;
+  int64_t memory_short; /* process id whose requests for memory are refused; not that of its restart */
+  int64_t memory_asked;
+  int64_t memory_refused;
   char directory[1024];
 };
 
@@ -112,6 +116,33 @@ int pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mutex_t *
   TRUE_DEADLINE(deadline);
   return next(condition, mutex, &until);
 }
+
+/* ---- memory ---- */
+
+static const size_t LARGE = 2048;
+static const int64_t REFUSED = 8; /* one of so many large requests */
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t number, size_t size);
+void *__libc_realloc(void *memory, size_t size);
+
+static int is_refused(size_t size) {
+  if (size < LARGE || !NOW(memory_short) || NOW(memory_short) != getpid()) return 0;
+  if (COUNT(memory_asked) % REFUSED) return 0;
+  COUNT(memory_refused);
+  errno = ENOMEM;
+  return 1;
+}
+
+void *malloc(size_t size) { return is_refused(size) ? NULL : __libc_malloc(size); }
+
+void *calloc(size_t number, size_t size) {
+  size_t all;
+  if (__builtin_mul_overflow(number, size, &all)) all = SIZE_MAX;
+  return is_refused(all) ? NULL : __libc_calloc(number, size);
+}
+
+void *realloc(void *memory, size_t size) { return is_refused(size) ? NULL : __libc_realloc(memory, size); }
 
 /* ---- files ---- */
 

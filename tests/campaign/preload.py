@@ -1,4 +1,4 @@
-"""Faults of a process's clock and files, by a library that is preloaded into each process (`preload.c`).
+"""Faults of a process's clock, files and memory, by a library that is preloaded into each process (`preload.c`).
 
 A process shares a page of memory with the campaign; one that starts again finds the same page. Needs Linux and a
 C compiler, but not root.
@@ -32,6 +32,9 @@ class Page(ctypes.Structure):
     delay_ms: int
     refused: int
     delayed: int
+    memory_short: int
+    memory_asked: int
+    memory_refused: int
     directory: bytes
     _fields_ = (
         ("clock_off_ns", ctypes.c_int64),
@@ -40,6 +43,9 @@ class Page(ctypes.Structure):
         ("delay_ms", ctypes.c_int32),
         ("refused", ctypes.c_int64),
         ("delayed", ctypes.c_int64),
+        ("memory_short", ctypes.c_int64),
+        ("memory_asked", ctypes.c_int64),
+        ("memory_refused", ctypes.c_int64),
         ("directory", ctypes.c_char * 1024),
     )
 
@@ -47,8 +53,12 @@ class Page(ctypes.Structure):
 def obstacle() -> str:
     """Return why this machine cannot have these faults; empty if it can."""
     if sys.platform != "linux":
-        return "faults of clocks and disks need Linux"
-    return "" if _compiler() else "faults of clocks and disks need a C compiler: `apt-get install gcc libc6-dev`"
+        return "faults of clocks, disks and short memory need Linux"
+    return (
+        ""
+        if _compiler()
+        else "faults of clocks, disks and short memory need a C compiler: `apt-get install gcc libc6-dev`"
+    )
 
 
 def _compiler() -> str | None:

@@ -1,9 +1,9 @@
 """The stack of a campaign, by its topology."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -45,6 +45,15 @@ class Stage:
     """Key of a contest whose counts can be streamed."""
     untrue: Callable[[str], None] = print
     """Records an untrue answer."""
+    doubt: Callable[[], None] = print
+    """Records an answer 503, or a lost one."""
+    checks: list[Callable[[], Awaitable[bool]]] = field(default_factory=list)
+    """What must become true, each once, after the faults that left it here."""
+
+    async def is_checked(self) -> bool:
+        """Return whether all that faults left to check has become true."""
+        self.checks = [check for check in self.checks if not await check()]
+        return not self.checks
 
     def pids(self, names: Sequence[str]) -> list[int]:
         """Return the processes; 0 for one that is down."""

@@ -31,6 +31,17 @@ for of in (fd, other):
 attempt(lambda: os.open(inside + "/new", os.O_RDWR | os.O_CREAT))
 attempt(lambda: os.read(fd, 1))
 """
+MEMORY = """
+import os
+print("ready", flush=True)
+os.read(0, 1)
+refused = 0
+for _ in range(80):
+    try: bytearray(1 << 20)
+    except MemoryError: refused += 1
+os.write(1, b"%d" % refused)
+os._exit(0)
+"""
 CLOCK = "import time; print(time.time(), time.monotonic())"
 WAIT = "import threading; print(threading.Event().wait(0.01))"
 
@@ -72,6 +83,19 @@ def test_only_the_wall_clock_is_off(preload: Preload, off_ns: int) -> None:
 def test_waits_of_threads_last_as_long_as_ever(preload: Preload, off_ns: int) -> None:
     preload.page("one").clock_off_ns = off_ns
     assert run(preload, WAIT) == ["False"]
+
+
+def test_some_large_requests_for_memory_are_refused_and_counted(preload: Preload) -> None:
+    page, environment = preload.page("one"), os.environ | preload.environment("one")
+    for is_short in (False, True):
+        command = [sys.executable, "-c", MEMORY]
+        with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            page.memory_short = process.pid if is_short else process.pid + 1
+            output, _ = process.communicate(b"\n", timeout=60)
+        assert (int(output) > 0) is is_short
+        assert int(output) <= page.memory_refused
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
