@@ -72,6 +72,7 @@ async def store_of(disk: Disk, stage: Stage) -> AsyncIterator[None]:
         return [name for name in stage.stack.pids if name.startswith(("gateway", "projector"))]
 
     uploads = Uploads(stage)
+    await uploads.send()
     async with disk_of(services, disk, stage):
         sending = asyncio.create_task(uploads.send_again_and_again())
         try:
