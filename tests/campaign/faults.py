@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,18 +16,16 @@ from libs.local_stack.errors import StackError
 from tests.campaign.clock import CLOCKS, clock_off
 from tests.campaign.disk import DISKS, disk_of, store_of
 from tests.campaign.evidence import Choose, expect
+from tests.campaign.links import network_faults
 from tests.campaign.memory import cgroup_full, has_cgroups, memory_short, valkey_full
 from tests.campaign.preload import obstacle
-from tests.campaign.stage import Stage
+from tests.campaign.stage import KINDS, Stage
 from tests.campaign.storms import DEAF, IDLE, SLOW, Request, deaf_stream, idle, slow_body, storm
 from tests.support.eventually import eventually
-from tests.support.proxy import Proxy
+from tests.support.network import Rule
 
-PARTS: Final = ("gateway", "projector", "kafka", "valkey")
 STARTS: Final = 5
 """Attempts to start a server again on a busy machine."""
-DELAY_S: Final = 1.0
-"""Of all bytes, in both directions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,18 +113,12 @@ async def emptied(choose: Choose, stage: Stage) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def disturbed(link: str, begin: Callable[[Proxy], None], stage: Stage) -> AsyncIterator[None]:
-    """Disturb the connections from a kind of service to servers of a kind."""
-    proxies = stage.network.links[link]
-    before = sum(each.held + each.refused for each in proxies)
-    for each in proxies:
-        begin(each)
-    try:
+async def disturbed(choose: Callable[[Stage], Awaitable[list[Rule]]], stage: Stage) -> AsyncIterator[None]:
+    """Disturb the network between processes."""
+    rules = await choose(stage)
+    with stage.network.proxies.disturbed(*rules):
         yield
-        expect(sum(each.held + each.refused for each in proxies) > before, f"nothing was sent through {link}")
-    finally:
-        for each in proxies:
-            each.open()
+        expect(any(rule.bit for rule in rules), f"no bytes or connections from {rules[0].senders} were hit")
 
 
 @asynccontextmanager
@@ -190,13 +182,7 @@ class Target:
     hits: Sequence[str]
 
 
-DISTURBANCES: Final[Mapping[str, Callable[[Proxy], None]]] = {
-    "cut": Proxy.shut,
-    "freeze": Proxy.freeze,
-    "lose replies": partial(Proxy.freeze, only_replies=True),
-    "delay": lambda proxy: proxy.delay(DELAY_S),
-}
-SINGLE: Final = [Target(name, named(name), [name]) for name in PARTS]
+SINGLE: Final = [Target(name, named(name), [name]) for name in KINDS]
 CLUSTER: Final = [
     Target("a gateway", named("gateway-1"), ["gateway"]),
     Target("a projector", named("projector-1"), ["projector"]),
@@ -206,7 +192,7 @@ CLUSTER: Final = [
     Target("a replica", a_replica, ["valkey"]),
 ]
 SEVERAL: Final = {
-    "single": [Target("all", named(*PARTS), PARTS)],
+    "single": [Target("all", named(*KINDS), KINDS)],
     "cluster": [Target("two brokers", two_brokers, ["kafka"]), Target("a shard", a_shard, ["valkey"])],
 }
 VIEWS: Final = {
@@ -217,10 +203,6 @@ STORMS: Final = {
     "idle connections": (IDLE, idle),
     "slow bodies": (SLOW, slow_body),
     "deaf streams": (DEAF, deaf_stream),
-}
-LINKS: Final = {
-    "single": ["gateway-kafka", "projector-kafka", "gateway-valkey", "projector-valkey"],
-    "cluster": ["gateway-kafka", "projector-kafka"],
 }
 
 
@@ -235,9 +217,8 @@ def faults_of(topology: str) -> dict[str, Fault]:
     for one in (*members, *SEVERAL[topology]):
         found[f"lose {one.name}"] = Fault(partial(lost, one.choose), one.hits)
         found[f"freeze {one.name}"] = Fault(partial(frozen, one.choose), one.hits)
-    for link in LINKS[topology]:
-        for name, begin in DISTURBANCES.items():
-            found[f"{name} {link}"] = Fault(partial(disturbed, link, begin), link.split("-"))
+    for name, each in network_faults(topology).items():
+        found[name] = Fault(partial(disturbed, each.rules), each.hits)
     for name, (connections, request) in STORMS.items():
         found[name] = Fault(partial(stormed, connections, request), ["clients"])
     return found | _environment(members)

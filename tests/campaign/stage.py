@@ -14,7 +14,7 @@ from libs.local_stack.startup_report import Silence
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
 from services.cli.deployment_discovery import find_addresses
-from tests.campaign.network import Network, open_network
+from tests.campaign.network import StackNetwork, open_stack_network
 from tests.campaign.preload import Page, Preload, preloaded
 from tests.support.deployments import FEW_PARTITIONS
 from tests.support.stack_members import Members
@@ -31,16 +31,20 @@ TOPOLOGIES: Final[Mapping[str, Mapping[str, Any]]] = {
     },
 }
 
+KINDS: Final = ("gateway", "projector", "kafka", "valkey")
+
 
 @dataclass
 class Stage:
     """A running stack, and what its faults need to know of it."""
 
     stack: Supervisor
-    network: Network
+    network: StackNetwork
     preload: Preload | None
     rng: Random
     """Chooses members when a fault begins."""
+    kinds: Mapping[str, Sequence[str]]
+    """Names of all processes by their kinds."""
     contest: str = ""
     """Key of a contest whose counts can be streamed."""
     untrue: Callable[[str], None] = print
@@ -70,7 +74,7 @@ class Stage:
     @asynccontextmanager
     async def members(self) -> AsyncIterator[Members]:
         async with Deployment(find_addresses(self.stack.data_dir)) as deployment:
-            yield Members(self.stack, deployment)
+            yield Members(self.stack, deployment, self.network.addresses.of_proxies)
 
 
 @asynccontextmanager
@@ -82,10 +86,17 @@ async def open_stage(topology: str, data_dir: Path, rng: Random) -> AsyncIterato
     settings = StackSettings(
         data_dir=data_dir, stack="native", partitions=FEW_PARTITIONS, stack_start_timeout_s=180, **members
     )
-    brokers = members.get("brokers", 1)
     async with (
         preloaded(data_dir.with_name("preload")) as preload,
-        open_network(data_dir, brokers, is_valkey_alone="valkey_shards" not in members) as network,
-        Supervisor(settings, bootstrap, port=0, any_port=True, parts=network.parts, report=Silence()) as stack,
+        open_stack_network(data_dir, members) as network,
     ):
-        yield Stage(stack, network, preload, rng)
+        stack = network.addresses.stack = Supervisor(
+            settings, bootstrap, port=0, any_port=True, parts=network.parts, report=Silence()
+        )
+        async with stack:
+            kinds = {kind: [name for name in stack.pids if kind_of(name) == kind] for kind in KINDS}
+            yield Stage(stack, network, preload, rng, kinds)
+
+
+def kind_of(name: str) -> str:
+    return name.partition("-")[0]

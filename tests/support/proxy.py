@@ -1,45 +1,31 @@
-"""A TCP proxy before a server; a test can shut, freeze, delay and open it."""
+"""A TCP proxy before one server; a test can shut, freeze and open it."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Final
 from urllib.parse import urlsplit
 
+from tests.support.network import LOOPBACK, Break, Network, Pace, Rule, held, open_network
 
-class Direction:
-    """Bytes of one direction pass, at once or after a delay, or are held back."""
-
-    def __init__(self) -> None:
-        self.passing = asyncio.Event()
-        self.passing.set()
-        self.delay_s = 0.0
-        self.held = 0
-
-    async def until_passing(self) -> None:
-        self.held += bool(self.delay_s or not self.passing.is_set())
-        await asyncio.sleep(self.delay_s)
-        await self.passing.wait()
+CLIENTS: Final = ("",)
+"""Processes without a name: all."""
+SERVERS: Final = ("server",)
 
 
 class Proxy:
     """A proxy, open at first; `address` is host:port."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._host = host
-        self._port = port
-        self._is_open = True
-        self._requests, self._replies = Direction(), Direction()
-        self._through: set[asyncio.StreamWriter] = set()
-        self._serving: set[asyncio.Future[Any]] = set()
-        self.address = ""
-        self.refused = 0
-        """Connections that were refused while it was shut."""
+    def __init__(self, network: Network, address: str) -> None:
+        self.address = address
+        self._network = network
+        self._rules: list[Rule] = []
+        self._refused = 0
 
     @property
-    def held(self) -> int:
-        """Chunks of bytes that were held back."""
-        return self._requests.held + self._replies.held
+    def refused(self) -> int:
+        """Connections that were ended or refused while it was shut."""
+        return self._refused + sum(rule.ended.total() for rule in self._rules)
 
     def url(self, url: str) -> str:
         """Return the server's `url` with the proxy's address."""
@@ -48,48 +34,22 @@ class Proxy:
 
     def shut(self) -> None:
         """End all connections, and every new one."""
-        self._is_open = False
-        for writer in self._through:
-            writer.close()
-        self._through = set()
+        self._begin(Break.CUT)
 
-    def freeze(self, *, only_replies: bool = False) -> None:
-        """Accept connections and bytes, but forward none, as a stopped process does; or only no replies."""
-        self._replies.passing.clear()
-        if not only_replies:
-            self._requests.passing.clear()
-
-    def delay(self, seconds: float) -> None:
-        """Hold back all that arrives for a time, in both directions."""
-        self._requests.delay_s = self._replies.delay_s = seconds
+    def freeze(self) -> None:
+        """Accept connections and bytes, but forward none, as a stopped process does."""
+        self._begin(held)
 
     def open(self) -> None:
-        self._is_open = True
-        for direction in (self._requests, self._replies):
-            direction.passing.set()
-            direction.delay_s = 0.0
+        self._refused = self.refused
+        rules, self._rules = self._rules, []
+        for rule in rules:
+            self._network.end(rule)
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if not self._is_open:
-            self.refused += 1
-            writer.close()
-            return
-        try:
-            theirs, ours = await asyncio.open_connection(self._host, self._port)
-        except OSError:
-            writer.close()
-            return
-        self._through |= {writer, ours}
-        serving = asyncio.gather(pump(reader, ours, self._requests), pump(theirs, writer, self._replies))
-        self._serving.add(serving)
-        serving.add_done_callback(self._serving.discard)
-        await serving
-
-    async def end(self) -> None:
-        """Close all connections, and wait until they are."""
-        self.open()
-        self.shut()
-        await asyncio.gather(*self._serving, return_exceptions=True)
+    def _begin(self, happens: Pace | Break) -> None:
+        for rule in (Rule(CLIENTS, SERVERS, happens), Rule(SERVERS, CLIENTS, happens)):
+            self._rules.append(rule)
+            self._network.begin(rule)
 
 
 @asynccontextmanager
@@ -98,25 +58,14 @@ async def proxy(server: str) -> AsyncIterator[Proxy]:
     where = urlsplit(server if "://" in server else f"//{server}")
     assert where.hostname is not None
     assert where.port is not None
-    proxy = Proxy(where.hostname, where.port)
-    listener = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
-    host, port = listener.sockets[0].getsockname()[:2]
-    proxy.address = f"{host}:{port}"
-    try:
-        yield proxy
-    finally:
-        listener.close()
-        await proxy.end()
+    async with open_network() as network:
+        yield Proxy(network, f"{LOOPBACK}:{await network.open(where.port, *SERVERS, host=where.hostname)}")
 
 
-async def pump(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, direction: Direction | None = None
-) -> None:
-    """Forward bytes as `direction` says, until either end closes."""
+async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Forward bytes until either end closes."""
     try:
         while data := await reader.read(65_536):
-            if direction is not None:
-                await direction.until_passing()
             writer.write(data)
             await writer.drain()
     except OSError:

@@ -1,6 +1,7 @@
 """The members of a stack of several brokers and shards, by what they do for a partition of the votes."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from redis.asyncio import Redis
@@ -15,10 +16,11 @@ from tests.support.metadata_quorum import active_controller
 
 @dataclass
 class Members:
-    """Names of processes, as the supervisor has them."""
+    """Names of processes, as the supervisor has them; `announced`: servers' ports by those that they announce."""
 
     stack: Supervisor
     deployment: Deployment
+    announced: Mapping[int, int] = field(default_factory=dict)
 
     def slot(self, partition: int = 0) -> int:
         base = key_base(self.deployment.namespace, "votes", partition, self.deployment.partitions)
@@ -42,7 +44,8 @@ class Members:
                 continue
             for first, last, *servers in slots:
                 if first <= slot <= last:
-                    return [names[server[1]] for server in servers if server[1] in names]
+                    found = [self.announced.get(server[1], server[1]) for server in servers]
+                    return [names[port] for port in found if port in names]
         raise AssertionError("no server has the slot")
 
     def _port(self, name: str) -> int:

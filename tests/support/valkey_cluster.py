@@ -141,14 +141,14 @@ async def valkey_cluster(
     fails_over: bool = True,
     further: int = 0,
     timeout_ms: int = 0,
-    announce: Callable[[int], Awaitable[int]] | None = None,
+    announce: Callable[[Node], Awaitable[tuple[int, int]]] | None = None,
     kind: type[Cluster] = Cluster,
     started: Callable[[list[Node]], None] = lambda _: None,
 ) -> AsyncIterator[Cluster]:
     """Start and form a cluster. Unless it `fails_over` soon, a busy machine promotes no replica.
 
-    `further` are replicas beside; `announce` returns the port under which the others find one; `started` is called
-    before the servers meet.
+    `further` are replicas beside; `announce` returns the ports under which the others find one; `started` is
+    called before the servers meet.
     """
     directory = Path(tempfile.mkdtemp(prefix="valkey-cluster-"))
     servers = shards * (2 if replicas else 1) + further
@@ -160,7 +160,7 @@ async def valkey_cluster(
     ]
     for node in nodes:
         if announce is not None:
-            node.announced = await announce(node.port), await announce(node.bus_port)
+            node.announced = await announce(node)
         node.start()
     try:
         started(nodes)
