@@ -337,11 +337,12 @@ async def hangs(url: str) -> bool:
 
 
 async def _page(url: str) -> str:
-    """Return the text at a URL, empty if it cannot be reached. Raises `TimeoutError`."""
+    """Return the text at a URL, empty if it cannot be reached or is an error. Raises `TimeoutError`."""
     import httpx  # noqa: PLC0415 (delays the start)
 
     async with httpx.AsyncClient(verify=public_authorities(), timeout=2 * PROCESS_S, trust_env=False) as client:
         try:
-            return (await asyncio.wait_for(client.get(url), PROCESS_S)).text
+            answer = await asyncio.wait_for(client.get(url), PROCESS_S)
         except httpx.HTTPError:
             return ""
+    return answer.text if answer.is_success else ""
