@@ -1,6 +1,7 @@
 """Evidence that a fault happened: without it, a campaign shows nothing about the fault."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from tests.campaign.stage import Stage
 
@@ -15,3 +16,12 @@ class DidNotBite(Exception):
 def expect(happened: bool, text: str) -> None:
     if not happened:
         raise DidNotBite(text)
+
+
+@contextmanager
+def needed(*errors: type[Exception]) -> Iterator[None]:
+    """Turn errors of what a fault needs, as of a server that does not answer, into `DidNotBite`."""
+    try:
+        yield
+    except errors as error:
+        raise DidNotBite(repr(error)) from error
