@@ -4,21 +4,27 @@ import argparse
 import asyncio
 import logging
 import random
+import signal
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from itertools import islice
 from pathlib import Path
 
-from tests.campaign.campaign import Campaign
+from tests.campaign.alarms import Alarms
+from tests.campaign.campaign import COMPARISONS, Campaign
 from tests.campaign.clients import Crowd, open_polls
 from tests.campaign.commands import Commands
 from tests.campaign.faults import faults_of, left_out
+from tests.campaign.finals import open_finals
 from tests.campaign.mutated import run_mutated
 from tests.campaign.operators import Operator
 from tests.campaign.oracle import Oracle
 from tests.campaign.plan import plan
-from tests.campaign.report import bitten, table
+from tests.campaign.readers import Readers
+from tests.campaign.report import notes, table
 from tests.campaign.stage import TOPOLOGIES, open_stage
 from tests.campaign.trade import open_trade
 from tests.simulation.faults import Streams
@@ -44,38 +50,61 @@ async def run(options: argparse.Namespace) -> int:
     names = options.faults.split(",") if options.faults else list(faults)
     if unknown := set(names) - set(faults):
         sys.exit(f"unknown faults: {unknown}; of this topology are {', '.join(faults)}")
-    chosen = {name: faults[name] for name in names}
-    episodes = plan(streams, {name: fault.hits for name, fault in chosen.items()})
+    episodes = plan(streams, {name: faults[name].hits for name in names})
     if options.show:
         print(*islice(episodes, options.show), sep="\n")
         return 0
-    with tempfile.TemporaryDirectory(prefix="campaign-") as directory:
-        async with open_stage(options.topology, Path(directory) / "stack", streams["members"]) as stage:
-            description = stage.stack.stack
-            headers = {"Authorization": f"Bearer {description['api_key']}"}
-            async with http_client(base_url=description["base_url"], headers=headers, timeout=TIMEOUT_S) as client:
-                polls = await open_polls(client)
-                oracle.polls += polls.values()
-                stage.untrue, stage.doubt = oracle.untrue, oracle.doubt
-                stage.contest = polls["batches"].contest.key
-                crowd = Crowd(client, oracle, polls, streams, options.rate)
-                operator = Operator(crowd, description["operations_url"], streams["operator"])
-                trade = await open_trade(crowd, streams["trade"])
-                commands = Commands(crowd, stage.stack.data_dir, streams["commands"])
-                campaign = Campaign(stage, crowd, operator, trade, commands, faults)
-                await campaign.run(episodes, time.monotonic() + 60 * options.minutes)
-    print(f"\nseed {options.seed}, {options.topology}, {options.minutes:g} minutes, {options.rate:g} votes/s")
+    async with AsyncExitStack() as opened:
+        directory = opened.enter_context(tempfile.TemporaryDirectory(prefix="campaign-"))
+        data_dir = Path(directory) / "stack"
+        stage = await opened.enter_async_context(open_stage(options.topology, data_dir, streams["members"]))
+        description = stage.stack.stack
+        headers = {"Authorization": f"Bearer {description['api_key']}"}
+        client = await opened.enter_async_context(
+            http_client(base_url=description["base_url"], headers=headers, timeout=TIMEOUT_S)
+        )
+        polls = await open_polls(client)
+        oracle.polls += polls.values()
+        stage.untrue, stage.doubt = oracle.untrue, oracle.doubt
+        stage.contest = polls["batches"].contest.key
+        crowd = Crowd(client, oracle, polls, streams, options.rate)
+        operator = Operator(crowd, description["operations_url"], streams["operator"])
+        trade = await open_trade(crowd, streams["trade"])
+        commands = Commands(crowd, data_dir, streams["commands"])
+        finals = await opened.enter_async_context(open_finals(crowd, commands, description, streams["finals"]))
+        people = Campaign(
+            stage, crowd, operator, trade, commands, finals, Readers(crowd), faults, Alarms(data_dir)
+        )
+        running = asyncio.create_task(people.run(episodes, time.monotonic() + 60 * options.minutes))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+        try:
+            await running
+        finally:  # also of a campaign that was interrupted
+            print(
+                f"\nseed {options.seed}, {options.topology}, {options.minutes:g} minutes, {options.rate:g} votes/s"
+            )
+            print(*report(people), sep="\n", flush=True)
+    return 1 if oracle.wrong else 0
+
+
+def report(campaign: Campaign) -> Iterator[str]:
+    """Yield all that a campaign showed until now."""
+    oracle, alarms = campaign.crowd.oracle, campaign.alarms
     votes = [vote for poll in oracle.polls for vote in poll.all_votes()]
     accepted = sum(vote.acceptance is not None for vote in votes)
-    print(f"{len(votes)} votes: {accepted} accepted, {sum(vote.is_refused for vote in votes)} refused")
-    print(f"{len(trade.refunded)} purchases, {sum(trade.refunded.values())} refunded; {dict(commands.done)}")
-    print(*table(campaign.outcomes, oracle), sep="\n")
-    met = {fault for outcome in campaign.outcomes for fault in outcome.episode.faults}
-    print("not shown to have bitten:", ", ".join(sorted(met - bitten(campaign.outcomes, oracle))) or "none")
-    print(*(f"did not bite: {one.episode}: {one.did_not_bite}" for one in campaign.outcomes if one.did_not_bite))
-    print(f"{len(oracle.wrong)} untrue answers")
-    print(*(text for _, text in oracle.wrong), sep="\n")
-    return 1 if oracle.wrong else 0
+    refused = sum(vote.is_refused for vote in votes)
+    yield f"{len(votes)} votes: {accepted} accepted, {refused} refused"
+    refunded = campaign.trade.refunded
+    yield f"{len(refunded)} purchases, {sum(refunded.values())} refunded; {dict(campaign.commands.done)}"
+    yield (
+        f"{campaign.finals.done} contests sealed, hidden results read in {campaign.finals.hidden_reads} ways; "
+        f"{campaign.readers.streams} streams; the status read {alarms.calm_reads} times without a fault"
+    )
+    yield from table(campaign.outcomes, oracle)
+    yield from notes(campaign.outcomes, oracle, alarms.false)
+    yield f"compared {campaign.compared} times{'' if campaign.compared == COMPARISONS else ': INTERRUPTED'}"
+    yield f"{len(oracle.wrong)} untrue answers"
+    yield from (text for _, text in oracle.wrong)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from random import Random
@@ -11,9 +10,9 @@ from typing import Any, Final
 
 import httpx
 
-from tests.campaign.oracle import ENDED, LIMITS, Oracle, Poll, Rule, Vote, Wait
+from tests.campaign.oracle import ENDED, IP_LIMIT, LIMITS, Oracle, Poll, Rule, Vote, Wait
 from tests.simulation.faults import Streams
-from tests.support.voting import Api, code, running
+from tests.support.voting import Api, code, hours_from_now, running
 
 SEATS: Final = 20
 """Voters who vote at the same time."""
@@ -23,32 +22,46 @@ VOTES_OF_A_VOTER: Final = 6
 BATCH: Final = 8
 MANY_RETRIES: Final = 100
 MOST: Final = 4
+FEW: Final = 2
+COOLDOWN_S: Final = 20
+RENEWED: Final = 40
+"""Votes of a voter whose allowance begins afresh again and again; one page holds them."""
+OF_AN_ADDRESS: Final = 3
+"""Votes for a participant from one address."""
 
 
 async def open_polls(client: httpx.AsyncClient) -> dict[str, Poll]:
     """Create a contest of each kind."""
-    free = {"max_participant": MOST, "max_contest": MOST}
+    free, end = {"max_participant": MOST, "max_contest": MOST}, hours_from_now(24)
     positions = [{"id": "1", "votes": 2}, {"id": "2"}]
+    rating, ordering = {"max_rating": 5, "max_per_participant": 1}, {"positions": positions}
+    few = {"max_participant": FEW, "max_contest": FEW}
+    plain = running(free=free, end=end)
     kinds: dict[str, tuple[int, frozenset[str], dict[str, Any]]] = {
-        "plain": (MOST, LIMITS, running(free=free)),
-        "batches": (MOST, LIMITS, running(free=free)),
-        "changing": (MOST, LIMITS | ENDED, running(free=free)),
-        "ratings": (
-            PARTICIPANTS,
-            frozenset(),
-            running(rating={"max_rating": 5, "max_per_participant": 1}) | {"contest_type": "rating"},
-        ),
-        "ballots": (
-            1,
-            frozenset(),
-            running(ordering={"positions": positions}) | {"contest_type": "ordering"},
+        "plain": (MOST, LIMITS, plain),
+        "batches": (MOST, LIMITS, plain),
+        "changing": (MOST, LIMITS | ENDED, plain),
+        "ratings": (PARTICIPANTS, frozenset(), running(rating=rating, end=end) | {"contest_type": "rating"}),
+        "ballots": (1, frozenset(), running(ordering=ordering, end=end) | {"contest_type": "ordering"}),
+        "paid": (FEW, LIMITS, running(paid=few, end=end)),
+        "renewing": (FEW, LIMITS, running(free=few, renew_free_vote={"cooldown": COOLDOWN_S}, end=end)),
+        "addresses": (
+            MOST,
+            LIMITS | {IP_LIMIT},
+            running(free=free, ip_restriction_per_participant=OF_AN_ADDRESS, end=end),
         ),
     }
-    polls = {}
-    for name, (most, refusals, body) in kinds.items():
-        contest = await Api(client).contest(PARTICIPANTS, body)
-        polls[name] = Poll(name, contest, [Rule(most, time.monotonic(), time.monotonic())], refusals)
+    polls = {name: await open_poll(client, name, *kind) for name, kind in kinds.items()}
+    polls["renewing"].cooldown_s = COOLDOWN_S
+    polls["addresses"].address_limit = OF_AN_ADDRESS
     return polls
+
+
+async def open_poll(
+    client: httpx.AsyncClient, name: str, most: int, refusals: frozenset[str], body: dict[str, Any]
+) -> Poll:
+    contest = await Api(client).contest(PARTICIPANTS, body)
+    return Poll(name, contest, [Rule(most, time.monotonic(), time.monotonic())], refusals)
 
 
 @dataclass
@@ -63,13 +76,14 @@ class Crowd:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     last_done: dict[int, float] = field(default_factory=dict)
     """By seat, the time at which the last request that was answered for good was first sent."""
+    later: list[Poll] = field(default_factory=list)
+    """Contests of topics that were created meanwhile, where plain votes go as well."""
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as seats:
             for number in range(SEATS):
                 seat = Seat(self, number, self.streams[f"seat {number}"])
                 seats.create_task(seat.vote_until_stopped())
-            seats.create_task(self.read_forwards())
 
     async def insist(
         self, seat: int, send: Callable[[], Awaitable[httpx.Response]], votes: Sequence[Vote] = ()
@@ -80,7 +94,8 @@ class Crowd:
             answer = await self.send_once(send, votes)
             if answer is not None and answer.status_code != 503:
                 self.last_done[seat] = began
-                self.oracle.waits.append(Wait(seat, began, time.monotonic() - began))
+                only = votes[0] if len(votes) == 1 else None
+                self.oracle.waits.append(Wait(seat, began, time.monotonic() - began, only))
                 return answer
             self.oracle.doubt()
             await asyncio.sleep(RETRY_S)
@@ -102,21 +117,6 @@ class Crowd:
     async def post(self, poll: Poll, vote: Vote) -> httpx.Response:
         return await self.client.post(f"{poll.contest.path}/votes", json=_content(vote))
 
-    async def read_forwards(self) -> None:
-        """Read the counts at the position of the last answer, where votes are only added."""
-        path, position, last = f"{self.polls['batches'].contest.path}/vote_updates/", "", 0
-        while not self.stop.is_set():
-            query = {"min_position": position} if position else {}
-            with suppress(httpx.TransportError):
-                answer = await self.client.get(path, params=query)
-                if answer.status_code == 200:
-                    if answer.json()["count"] < last:
-                        self.oracle.untrue(f"a reader with min_position saw {answer.json()['count']} after {last}")
-                    position, last = answer.headers["tally-position"], answer.json()["count"]
-                elif answer.status_code != 503:
-                    self.oracle.untrue(f"a reader is answered {answer.status_code} {answer.text}")
-            await asyncio.sleep(0.5)
-
 
 @dataclass
 class Seat:
@@ -128,6 +128,7 @@ class Seat:
     _names: dict[str, str] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
     _requests: int = 0
+    _renewed: list[Vote] = field(default_factory=list)
 
     async def vote_until_stopped(self) -> None:
         kinds: list[tuple[int, Callable[[], Coroutine[Any, Any, None]]]] = [
@@ -136,6 +137,9 @@ class Seat:
             (3, self.ballot),
             (1, self.batch),
             (5, self.changing),
+            (2, self.paid),
+            (3, self.renewing),
+            (1, self.from_one_address),
         ]
         weights, acts = [weight for weight, _ in kinds], [act for _, act in kinds]
         pause_s = SEATS / self.crowd.rate
@@ -144,7 +148,7 @@ class Seat:
             await asyncio.gather(act(), asyncio.sleep(pause_s * self.rng.uniform(0.5, 1.5)))
 
     async def plain(self) -> None:
-        poll = self.crowd.polls["plain"]
+        poll = self.rng.choice([self.crowd.polls["plain"], *self.crowd.later])
         voter, participant = self._voter(poll), self._participant(poll)
         vote = self._new(poll, voter, {"participant_key": participant})
         await self._cast_somehow(poll, vote)
@@ -159,6 +163,36 @@ class Seat:
         poll = self.crowd.polls["changing"]
         vote = self._new(poll, self._voter(poll), {"participant_key": self._participant(poll)})
         await self._cast_somehow(poll, vote)
+
+    async def paid(self) -> None:
+        poll = self.crowd.polls["paid"]
+        body = {"participant_key": self._participant(poll), "source": "c-paid"}
+        await self._cast_somehow(poll, self._new(poll, self._voter(poll), body))
+
+    async def renewing(self) -> None:
+        """Votes of a voter who is refused at times, and may vote again after a while."""
+        poll = self.crowd.polls["renewing"]
+        voter = f"voter {self.number}.{len(self._renewed) // RENEWED}"
+        self._renewed.append(self._new(poll, voter, {"participant_key": self._participant(poll)}))
+        await self._cast_somehow(poll, self._renewed[-1])
+
+    async def from_one_address(self) -> None:
+        """Votes of several voters for one participant from one address: some at once, then another one."""
+        poll, participant = self.crowd.polls["addresses"], self._participant(self.crowd.polls["addresses"])
+        number = next(self._numbers)
+        votes = [
+            self._new(
+                poll,
+                f"neighbour {self.number}.{number}.{each}",
+                {
+                    "participant_key": participant,
+                    "ip": f"10.{self.number}.{number // 250 % 250}.{number % 250 + 1}",
+                },
+            )
+            for each in range(OF_AN_ADDRESS + 2)
+        ]
+        await asyncio.gather(*(self._cast(poll, vote) for vote in votes[:-1]))
+        await self._cast(poll, votes[-1])
 
     async def rate(self) -> None:
         poll = self.crowd.polls["ratings"]

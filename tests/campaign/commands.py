@@ -1,4 +1,4 @@
-"""Operators at the command line during everything else: replays, voids that are undone, keys that are replaced.
+"""Operators at the command line: replays, growths, voids that are undone, secrets and keys that are replaced.
 
 A command may fail while servers are away; what it then leaves behind must do no harm.
 """
@@ -7,16 +7,24 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from tests.campaign.clients import Crowd
+from tests.campaign.clients import MOST, Crowd, open_poll
+from tests.campaign.oracle import LIMITS
 from tests.support.eventually import eventually
+from tests.support.voting import hours_from_now, running
 
 COMMANDER: Final = -3
+PROJECTIONS: Final = "votes", "votes", "votes", "catalogue", "purchases"
+SECRETS: Final = "receipts", "receipts", "positions", "sessions", "uploads", "links"
+GROWTHS: Final = 2, 3, 2
+"""Partitions of the topics that are created meanwhile; there are no more."""
+GROWTH_EVERY_S: Final = 240.0
 ROOT: Final = Path(__file__).parents[2]
 LONGEST_ANSWER_S: Final = 25.0
 """A request with a former key is answered or given up by then."""
@@ -30,26 +38,47 @@ class Commands:
     done: Counter[str] = field(default_factory=Counter)
     """Commands by name and outcome."""
     key_id: str = ""
+    _grown: int = 0
+    _grows_at: float = 0.0
 
     async def work(self) -> None:
         first = self.crowd.client.headers["authorization"]
         while not self.crowd.stop.is_set():
             await asyncio.sleep(self.rng.uniform(5, 15))
-            act = self.rng.choice(("replay", "replay", "void", "key"))
-            if act == "replay":
-                await self.replay()
-            elif act == "void":
-                await self.void()
-            else:
-                await self.replace_key(first)
+            match self.rng.choice(("replay", "replay", "void", "key", "rotate", "grow")):
+                case "replay":
+                    await self.replay()
+                case "void":
+                    await self.void()
+                case "key":
+                    await self.replace_key(first)
+                case "rotate":
+                    purpose = self.rng.choice(SECRETS)
+                    await self.tally("secrets", "rotate", purpose, "--execute")
+                case "grow":
+                    await self.grow()
 
     async def replay(self) -> None:
-        """Rebuild the views beside the live ones, swap them in, and at times return to the former ones."""
-        _, is_done = await self.tally("replay", "run", "--projection", "votes", "--execute")
+        """Rebuild views beside the live ones, swap them in, and at times return to the former ones."""
+        projection = self.rng.choice(PROJECTIONS)
+        _, is_done = await self.tally("replay", "run", "--projection", projection, "--execute")
         if is_done and self.rng.random() < 0.5:
-            await self.tally("replay", "rollback", "--projection", "votes", "--execute")
+            await self.tally("replay", "rollback", "--projection", projection, "--execute")
         elif is_done:
-            await self.tally("replay", "drop", "--projection", "votes", "--execute")
+            await self.tally("replay", "drop", "--projection", projection, "--execute")
+
+    async def grow(self) -> None:
+        """Create another topic of the votes, and a contest in it; after a failure the next call completes it."""
+        if self._grown == len(GROWTHS) or time.monotonic() < self._grows_at:
+            return
+        partitions = str(GROWTHS[self._grown])
+        _, is_done = await self.tally("topics", "grow", "--partitions", partitions, "--execute")
+        if is_done:
+            self._grown, self._grows_at = self._grown + 1, time.monotonic() + GROWTH_EVERY_S
+            body = running(free={"max_participant": MOST, "max_contest": MOST}, end=hours_from_now(24))
+            poll = await open_poll(self.crowd.client, f"later {self._grown}", MOST, LIMITS, body)
+            self.crowd.later.append(poll)
+            self.crowd.oracle.polls.append(poll)
 
     async def void(self) -> None:
         """Take the votes for a participant out of the count; `undo_all` restores them."""
@@ -86,12 +115,17 @@ class Commands:
     async def finish(self) -> None:
         """Undo what was voided, and drop what replays left."""
         await eventually(self.undo_all)
-        await self.tally("replay", "drop", "--projection", "votes", "--execute")
+        for projection in sorted({*PROJECTIONS}):
+            await self.tally("replay", "drop", "--projection", projection, "--execute")
 
-    async def check(self, contest: str) -> None:
-        """The views equal the log, nothing is wrong, and a closed contest's certificate matches the log."""
-        for command in (["verify"], ["status"], ["doctor"], ["seal", contest, "--execute"]):
-            await self.must(*command)
+    async def check(self) -> None:
+        """The views equal the log, and nothing is wrong."""
+        for command in ("verify", "status", "doctor"):
+            await self.must(command)
+
+    async def seal(self, contest: str) -> None:
+        """A closed contest's certificate matches the log."""
+        await self.must("seal", contest, "--execute")
         certificate = self.data_dir / "certificate.json"
         certificate.write_text(json.dumps(await self.must("certificate", "show", contest)))
         await self.must("certificate", "verify", str(certificate))
@@ -105,8 +139,9 @@ class Commands:
 
     async def tally(self, *command: str) -> tuple[Any, bool]:
         """Run a command; returns its JSON and whether it succeeded; else what it printed."""
+        where = () if command[:2] == ("certificate", "check") else ("--data-dir", str(self.data_dir))
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "services.cli", *command, "--json", "--data-dir", str(self.data_dir)),
+            *(sys.executable, "-m", "services.cli", *command, "--json", *where),
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -124,5 +159,5 @@ class Commands:
 
 PERMISSIONS: Final = [
     *("content:read", "content:write", "votes:write", "results:read", "results:read_hidden"),
-    *("purchases:read", "purchases:write", "sources:write", "operations"),
+    *("purchases:read", "purchases:write", "sources:write", "show:control", "operations"),
 ]

@@ -9,11 +9,9 @@ from typing import Any, Final
 import httpx
 
 from libs.monitoring.health_problems import problems_of
-from libs.monitoring.status import Status
-from services.cli.commands.status import read_present_status
-from services.cli.deployment_discovery import find_addresses
+from tests.campaign.alarms import read_status
 from tests.campaign.clients import Crowd
-from tests.campaign.oracle import Poll, judge_counts, judge_voter
+from tests.campaign.oracle import Poll, judge_addresses, judge_counts, judge_voter
 from tests.support.eventually import eventually
 from tests.support.retried import final_answer
 
@@ -27,12 +25,13 @@ Shown = dict[str, dict[str, dict[str, Any]]]
 async def compare(crowd: Crowd, data_dir: Path) -> None:
     """Record everything untrue in the oracle: votes, counts, limits and repeated answers."""
     await settled(data_dir)
-    for poll in crowd.polls.values():
+    for poll in crowd.oracle.polls:
         shown = await _shown(crowd.client, poll)
         for voter, votes in shown.items():
             _note(crowd, judge_voter(poll, voter, votes))
         record = await _counts(crowd.client, poll)
         _note(crowd, judge_counts(poll, record, shown))
+        _note(crowd, judge_addresses(poll, crowd.oracle.disturbed))
         await _send_again(crowd, poll)
 
 
@@ -46,10 +45,6 @@ async def settled(data_dir: Path) -> None:
         return bool(status.rows) and not status.lag and not pending
 
     await eventually(is_settled, SETTLE_S, every_s=0.5)
-
-
-async def read_status(data_dir: Path) -> Status:
-    return await read_present_status(find_addresses(data_dir))
 
 
 def _note(crowd: Crowd, findings: Any) -> None:

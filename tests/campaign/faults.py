@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from shutil import rmtree
+from shutil import copytree, rmtree
 from typing import Final
 
 import psutil
@@ -26,6 +26,7 @@ from tests.support.network import Rule
 
 STARTS: Final = 5
 """Attempts to start a server again on a busy machine."""
+SET_BACK_S: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +34,13 @@ class Fault:
     """While the context is open, the fault lasts. It raises `DidNotBite` unless the fault happened.
 
     `hits`: kinds of members; faults that come together hit different ones, and the status names one of them.
-    `lasts`: false if it ends by itself.
+    `lasts`: false if it ends by itself. `is_shown`: the status must name it if it lasts for long enough.
     """
 
     happen: Callable[[Stage], AbstractAsyncContextManager[None]]
     hits: Sequence[str] = ()
     lasts: bool = True
+    is_shown: bool = False
 
 
 def named(*names: str) -> Choose:
@@ -113,6 +115,30 @@ async def emptied(choose: Choose, stage: Stage) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
+async def set_back(choose: Choose, stage: Stage) -> AsyncIterator[None]:
+    """Kill servers of Valkey and start them with data of some seconds before: their last writes are lost."""
+    names = await choose(stage)
+    folders = [stage.stack.data_dir / "valkey" / ("" if name == "valkey" else name) for name in names]
+    for folder in folders:
+        rmtree(folder / "before", ignore_errors=True)
+        copytree(folder / "appendonlydir", folder / "before")
+    await asyncio.sleep(SET_BACK_S)
+    async with lost(named(*names), stage):
+        for folder in folders:
+            rmtree(folder / "appendonlydir")
+            (folder / "before").rename(folder / "appendonlydir")
+        yield
+
+
+@asynccontextmanager
+async def upgraded(choose: Choose, stage: Stage) -> AsyncIterator[None]:
+    """Restart processes one after the other as another version."""
+    stage.change_version()
+    async with restarted(choose, stage):
+        yield
+
+
+@asynccontextmanager
 async def disturbed(choose: Callable[[Stage], Awaitable[list[Rule]]], stage: Stage) -> AsyncIterator[None]:
     """Disturb the network between processes."""
     rules = await choose(stage)
@@ -137,6 +163,14 @@ async def start(stage: Stage, name: str) -> None:
         except StackError:
             if attempt == STARTS - 1:
                 raise
+
+
+async def everyone(stage: Stage) -> list[str]:
+    return list(stage.stack.pids)
+
+
+async def services(stage: Stage) -> list[str]:
+    return sorted(name for name in stage.stack.pids if name.startswith(("gateway", "projector")))
 
 
 async def a_leader(stage: Stage) -> list[str]:
@@ -210,13 +244,18 @@ def faults_of(topology: str) -> dict[str, Fault]:
     """Return the faults by their names."""
     members = SINGLE if topology == "single" else CLUSTER
     views = VIEWS[topology]
-    found = {f"empty {views.name}": Fault(partial(emptied, views.choose), views.hits)}
+    found = {
+        f"empty {views.name}": Fault(partial(emptied, views.choose), views.hits, is_shown=True),
+        f"set back {views.name}": Fault(partial(set_back, views.choose), views.hits, is_shown=True),
+        "roll": Fault(partial(restarted, everyone), KINDS, lasts=False),
+        "upgrade": Fault(partial(upgraded, services), ["gateway", "projector"], lasts=False),
+    }
     for one in members:
         found[f"kill {one.name}"] = Fault(partial(killed, one.choose), one.hits, lasts=False)
         found[f"restart {one.name}"] = Fault(partial(restarted, one.choose), one.hits, lasts=False)
     for one in (*members, *SEVERAL[topology]):
-        found[f"lose {one.name}"] = Fault(partial(lost, one.choose), one.hits)
-        found[f"freeze {one.name}"] = Fault(partial(frozen, one.choose), one.hits)
+        found[f"lose {one.name}"] = Fault(partial(lost, one.choose), one.hits, is_shown=True)
+        found[f"freeze {one.name}"] = Fault(partial(frozen, one.choose), one.hits, is_shown=True)
     for name, each in network_faults(topology).items():
         found[name] = Fault(partial(disturbed, each.rules), each.hits)
     for name, (connections, request) in STORMS.items():

@@ -1,15 +1,17 @@
 """What clients were told, and what must therefore be true: of each vote, each voter, each contest."""
 
+import math
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.support.voting import Contest
+from tests.support.voting import Contest, moment
 
 ACCEPTED: Final = frozenset({200, 201})
 LIMITS: Final = frozenset({"participant_limit_reached", "contest_limit_reached"})
+IP_LIMIT: Final = "ip_limit_reached"
 ENDED: Final = frozenset({"contest_not_running"})
 ANSWERED_AGAIN: Final = (
     *("vote_id", "contest_key", "accepted_at", "source", "choices"),
@@ -72,6 +74,10 @@ class Poll:
     """Codes with which its votes may be refused."""
     votes: dict[str, list[Vote]] = field(default_factory=lambda: defaultdict(list))
     """By voter, in the order of sending."""
+    cooldown_s: float | None = None
+    """Seconds after a voter's latest vote, after which the limit begins afresh."""
+    address_limit: int | None = None
+    """Limit on the votes for a participant from one address (`ip` of the body)."""
     closed: list[list[float]] = field(default_factory=list)
     """Times between which it was surely closed: of the first final counts, and before a reopening."""
 
@@ -100,6 +106,8 @@ class Wait:
     seat: int
     since: float
     seconds: float
+    vote: Vote | None = None
+    """The vote that was sent, if it was one."""
 
 
 @dataclass
@@ -111,6 +119,10 @@ class Oracle:
     doubts: list[float] = field(default_factory=list)
     """Times of the answers 503 and lost answers."""
     waits: list[Wait] = field(default_factory=list)
+    disturbed: list[tuple[float, float]] = field(default_factory=list)
+    """Times of the episodes, from their faults until all was well."""
+    partitions: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By contest and voter, of contests of the first topic; known after the campaign."""
 
     def untrue(self, text: str) -> None:
         self.wrong.append((time.monotonic(), text))
@@ -145,9 +157,37 @@ class Oracle:
         vote.refusal = code
         if vote.acceptance is not None:
             self.untrue(f"{poll.name}: vote {vote.vote_id} was accepted, and is refused now: {code}")
+        if code == IP_LIMIT and (held := _held_by_address(poll, vote)) < (poll.address_limit or 0):
+            self.untrue(f"{poll.name}: vote {vote.vote_id} is refused after {held} of its address: {code}")
         may_hold = sum(not other.is_refused for other in poll.votes[vote.voter] if other is not vote)
         if code in LIMITS and may_hold < poll.least(vote.asked_at, time.monotonic()):
             self.untrue(f"{poll.name}: vote {vote.vote_id} of {vote.voter} is refused after {may_hold}: {code}")
+
+
+def _held_by_address(poll: Poll, vote: Vote) -> int:
+    """Return the number of other votes for its participant from its address that may have counted against it."""
+    return sum(
+        not (other.is_refused and (other.answered_at or math.inf) < vote.asked_at)
+        for other in poll.all_votes()
+        if other is not vote and _at_address(other) == _at_address(vote)
+    )
+
+
+def _at_address(vote: Vote) -> tuple[Any, Any]:
+    return vote.body.get("ip"), vote.body.get("participant_key")
+
+
+def judge_addresses(poll: Poll, disturbed: Sequence[tuple[float, float]]) -> Iterator[str]:
+    """Compare the votes of each address with the limit, which is exact where nothing was disturbed meanwhile."""
+    by_address: dict[tuple[Any, Any], list[Vote]] = defaultdict(list)
+    for vote in poll.all_votes():
+        by_address[_at_address(vote)].append(vote)
+    for (address, _), votes in by_address.items():
+        since, until = min(one.asked_at for one in votes), max(one.answered_at or math.inf for one in votes)
+        accepted = sum(one.acceptance is not None for one in votes)
+        is_calm = not any(began < until and since < healed for began, healed in disturbed)
+        if is_calm and poll.address_limit is not None and accepted > poll.address_limit:
+            yield f"{poll.name}: {accepted} votes of {address} are accepted, of at most {poll.address_limit}"
 
 
 def judge_voter(poll: Poll, voter: str, shown: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
@@ -178,8 +218,21 @@ def judge_voter(poll: Poll, voter: str, shown: Mapping[str, Mapping[str, Any]]) 
     yield from (f"{poll.name}: {voter} has vote {each}, which was never sent" for each in shown if each not in ids)
     times = [vote.asked_at for vote in votes]
     most = poll.most(min(times), max(vote.answered_at or time.monotonic() for vote in votes))
-    if len(counting) > most:
-        yield f"{poll.name}: {voter} has {len(counting)} counting votes of at most {most}"
+    if (found := _most_in_a_period(poll, [shown[each]["accepted_at"] for each in counting])) > most:
+        yield f"{poll.name}: {voter} has {found} counting votes of at most {most}"
+
+
+def _most_in_a_period(poll: Poll, accepted_at: Sequence[str]) -> int:
+    """Return the highest number of votes between two renewals of the allowance."""
+    if poll.cooldown_s is None:
+        return len(accepted_at)
+    periods, last = [0], None
+    for at in sorted(map(moment, accepted_at)):
+        if last is not None and (at - last).total_seconds() >= poll.cooldown_s:
+            periods.append(0)
+        periods[-1] += 1
+        last = at
+    return max(periods)
 
 
 def judge_counts(poll: Poll, record: Mapping[str, Any], shown: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

@@ -3,21 +3,26 @@
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+import psutil
+
 from libs.deployment.deployment import Deployment
+from libs.local_stack.service_process import ServiceProcess
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Silence
 from libs.local_stack.supervisor import Supervisor
+from libs.views.valkey import function_libraries
 from services.cli import bootstrap
 from services.cli.deployment_discovery import find_addresses
 from tests.campaign.network import StackNetwork, open_stack_network
 from tests.campaign.preload import Page, Preload, preloaded
 from tests.support.deployments import FEW_PARTITIONS
 from tests.support.stack_members import Members
+from tests.support.versions import changed_copy
 
 TOPOLOGIES: Final[Mapping[str, Mapping[str, Any]]] = {
     "single": {},
@@ -45,6 +50,9 @@ class Stage:
     """Chooses members when a fault begins."""
     kinds: Mapping[str, Sequence[str]]
     """Names of all processes by their kinds."""
+    version: Path
+    """Link to the sources of the Valkey functions of the processes that start from now on."""
+    is_cluster: bool = False
     contest: str = ""
     """Key of a contest whose counts can be streamed."""
     untrue: Callable[[str], None] = print
@@ -59,6 +67,12 @@ class Stage:
         self.checks = [check for check in self.checks if not await check()]
         return not self.checks
 
+    def change_version(self) -> None:
+        """Let the processes that start from now on be of another version, whose functions have other names."""
+        former = self.version.resolve()
+        sources = changed_copy(former, self.version.with_name(f"after {former.parent.name}"), [])
+        replace_link(self.version, sources)
+
     def pids(self, names: Sequence[str]) -> list[int]:
         """Return the processes; 0 for one that is down."""
         return [self.stack.pids.get(name, 0) for name in names]
@@ -70,6 +84,19 @@ class Stage:
 
     def any_partition(self) -> int:
         return self.rng.randrange(FEW_PARTITIONS)
+
+    async def shards(self) -> dict[int, dict[str, int]]:
+        """Return the servers of Valkey that have each partition of the votes, with their processes."""
+        async with self.members() as members:
+            names = {each: await members.shard(members.slot(each)) for each in range(FEW_PARTITIONS)}
+        return {each: dict(zip(servers, self.pids(servers), strict=True)) for each, servers in names.items()}
+
+    def is_lost(self, name: str, pid: int) -> bool:
+        """Return whether the process is stopped or has ended since."""
+        try:
+            return self.pids([name]) != [pid] or psutil.Process(pid).status() == psutil.STATUS_STOPPED
+        except psutil.NoSuchProcess:
+            return True
 
     @asynccontextmanager
     async def members(self) -> AsyncIterator[Members]:
@@ -86,17 +113,37 @@ async def open_stage(topology: str, data_dir: Path, rng: Random) -> AsyncIterato
     settings = StackSettings(
         data_dir=data_dir, stack="native", partitions=FEW_PARTITIONS, stack_start_timeout_s=180, **members
     )
+    version = data_dir.with_name("version")
+    replace_link(version, function_libraries.SOURCES)
     async with (
         preloaded(data_dir.with_name("preload")) as preload,
         open_stack_network(data_dir, members) as network,
     ):
         stack = network.addresses.stack = Supervisor(
-            settings, bootstrap, port=0, any_port=True, parts=network.parts, report=Silence()
+            settings,
+            bootstrap,
+            port=0,
+            any_port=True,
+            parts=[with_version(part, version) for part in network.parts],
+            report=Silence(),
         )
         async with stack:
             kinds = {kind: [name for name in stack.pids if kind_of(name) == kind] for kind in KINDS}
-            yield Stage(stack, network, preload, rng, kinds)
+            yield Stage(stack, network, preload, rng, kinds, version, topology == "cluster")
 
 
 def kind_of(name: str) -> str:
     return name.partition("-")[0]
+
+
+def replace_link(link: Path, target: Path) -> None:
+    """Let a link lead elsewhere, in one step."""
+    new = link.with_name("new version")
+    new.symlink_to(target)
+    new.rename(link)
+
+
+def with_version(part: ServiceProcess, version: Path) -> ServiceProcess:
+    """Return the service with the Valkey functions to which `version` leads when it starts."""
+    *before, _, _, module = part.command  # python -P -m module
+    return replace(part, command=(*before, "-m", "tests.support.run_version", str(version), module))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.campaign.faults import faults_of
-from tests.campaign.oracle import Oracle, Poll, Rule, Vote, judge_counts, judge_voter
+from tests.campaign.oracle import IP_LIMIT, Oracle, Poll, Rule, Vote, judge_addresses, judge_counts, judge_voter
 from tests.campaign.plan import plan
 from tests.campaign.stage import TOPOLOGIES
 from tests.simulation.faults import Streams
@@ -33,8 +33,9 @@ def cast(oracle: Oracle, of: Poll, vote_id: str, status: int | None, *, slot: st
 
 def shown(*counting: str, **statuses: str) -> dict[str, dict[str, Any]]:
     choices = [{"participant_key": "anna", "count": 1}]
-    found = {each: {"counts": True, "status": "counted", "choices": choices} for each in counting}
-    return found | {each: {"counts": False, "status": of, "choices": choices} for each, of in statuses.items()}
+    always = {"choices": choices, "accepted_at": "2026-01-01T00:00:00Z"}
+    found = {each: always | {"counts": True, "status": "counted"} for each in counting}
+    return found | {each: always | {"counts": False, "status": of} for each, of in statuses.items()}
 
 
 def test_true_answers_are_not_noticed() -> None:
@@ -103,6 +104,39 @@ def test_counts_that_are_not_the_sum_of_the_votes_are_noticed() -> None:
     for wrong in ({"count": 4}, {"unique_voter_count": 3}):
         assert list(judge_counts(of, sums | wrong | {"participants": {"anna": sums}}, votes))
         assert list(judge_counts(of, sums | {"participants": {"anna": sums | wrong}}, votes))
+
+
+def test_votes_over_the_limit_between_two_renewals_are_noticed() -> None:
+    oracle, of = Oracle(), poll(most=1)
+    of.cooldown_s = 20
+    for vote_id in ("a", "b", "c"):
+        cast(oracle, of, vote_id, 201)
+    times = {"a": "2026-01-01T00:00:00Z", "b": "2026-01-01T00:00:20Z", "c": "2026-01-01T00:01:00Z"}
+    votes = {vote_id: one | {"accepted_at": times[vote_id]} for vote_id, one in shown("a", "b", "c").items()}
+    assert not list(judge_voter(of, "v", votes))
+    votes["b"]["accepted_at"] = "2026-01-01T00:00:19.999Z"
+    assert len(list(judge_voter(of, "v", votes))) == 1
+
+
+def test_votes_over_the_limit_of_an_address_are_noticed_where_nothing_was_disturbed() -> None:
+    oracle, of = Oracle(), poll()
+    of.address_limit = 1
+    of.refusals |= {IP_LIMIT}
+    cast(oracle, of, "a", 201)
+    cast(oracle, of, "b", 409, code=IP_LIMIT)
+    assert not [*judge_addresses(of, []), *oracle.wrong]
+    cast(oracle, of, "c", 201)
+    assert len(list(judge_addresses(of, []))) == 1
+    assert not list(judge_addresses(of, [(0.0, time.monotonic())]))
+
+
+def test_a_refusal_below_the_limit_of_an_address_is_noticed() -> None:
+    oracle, of = Oracle(), poll()
+    of.address_limit = 2
+    of.refusals |= {IP_LIMIT}
+    cast(oracle, of, "a", 201)
+    cast(oracle, of, "b", 409, code=IP_LIMIT)
+    assert len(oracle.wrong) == 1
 
 
 @pytest.mark.parametrize("topology", sorted(TOPOLOGIES))

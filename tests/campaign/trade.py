@@ -9,7 +9,7 @@ from typing import Any, Final
 from tests.campaign.clients import Crowd
 from tests.support.purchases_over_http import PURCHASES, becomes, purchase, wait_for_paid_votes
 from tests.support.sources import Source
-from tests.support.voting import Api, Contest, new_id
+from tests.support.voting import Api, Contest, hours_from_now, new_id
 
 TRADER: Final = -2
 """Seat of buyers and sources."""
@@ -75,6 +75,7 @@ class Trade:
 
 async def open_trade(crowd: Crowd, rng: Random) -> Trade:
     api = Api(crowd.client)
-    bought, source = await api.contest(), Source(await api.contest(), "sms")
+    end = hours_from_now(24)
+    bought, source = await api.contest(end=end), Source(await api.contest(end=end), "sms")
     await source.map("first", "second", mode="cumulative", is_in_total=True)
     return Trade(crowd, bought, source, rng)

@@ -330,16 +330,7 @@ GENERATIONS: Final = {
     "a late sweep deletes what began anew": _lua(
         ("if number == all.live or all.opened[number] or number > all.last then return 0 end", "")
     ),
-    # Without the sort the order would be that of a Lua table, another one in each process.
-    "members are packed in any order": _lua(
-        (
-            "  table.sort(names)\n",
-            "  turned = not turned\n"
-            "  local is_turned = turned and type(names[1]) == 'string'\n"
-            "  table.sort(names, function(a, b) if is_turned then return a > b end return a < b end)\n",
-        ),
-        ("local function pack_named(value)", "local turned\nlocal function pack_named(value)"),
-    ),
+    "members are packed in any order": _lua(("  table.sort(names)\n", "")),
     "views of another layout are folded": _lua(
         ("local state = row[2] == schema and row[1] or BROKEN", "local state = row[1]")
     ),
