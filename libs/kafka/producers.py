@@ -19,6 +19,13 @@ LONGEST_BACKOFF_S = 2.0
 METADATA_S = 10.0
 """Maximum age of the topics' metadata: a changed number of partitions is detected within this time."""
 NO_TOPICS: Final[list[str]] = []
+HANGING_S = 1.0
+"""Time without an acknowledgement after which metadata are asked for, and again as often: another broker may lead
+meanwhile, which the one that has the batch cannot tell if it is cut off."""
+BESIDE_S = 1.0
+"""Time after which another producer is started beside one that is starting. Each asks the brokers in a random
+order, and waits for one that does not answer for as long as the whole start may take."""
+MOST_STARTS: Final = 4
 SEQUENCE_ROOM = 2**30
 """Records after which a producer is replaced: aiokafka 0.14's sequence numbers turn negative at 2**31."""
 
@@ -40,13 +47,13 @@ class StartedProducer:
         found: Collection[int] = await self.producer.partitions_for(topic)
         return found
 
-    def refresh_metadata(self, now: float) -> None:
-        """Ask for the metadata of its topics if they are old.
+    def refresh_metadata(self, now: float, *, hangs: bool) -> None:
+        """Ask for the metadata of its topics if they are old; `hangs`: a batch is not acknowledged.
 
         aiokafka does so by itself, and as long as a producer has no topic, for those of all topics of Kafka: so
         its `metadata_max_age_ms` stays at five minutes.
         """
-        if self.has_topics and now - self.metadata_at >= METADATA_S:
+        if self.has_topics and now - self.metadata_at >= (HANGING_S if hangs else METADATA_S):
             self.metadata_at = now
             self.producer.client.force_metadata_update()
 
@@ -77,6 +84,7 @@ class Producers:
         self._on_ready = on_ready
         self._connecting: asyncio.Task[None] | None = None
         self._retired: set[asyncio.Task[None]] = set()
+        self._abandoned: set[asyncio.Task[None]] = set()
         self.link: StartedProducer | None = None
         self.away: str | None = None
         """Reason why there is no producer, after the first failed attempt."""
@@ -112,8 +120,8 @@ class Producers:
         link, self.link = self.link, None
         if link is not None:
             self._retired.add(asyncio.create_task(_drain(link.producer)))
-        if self._retired:
-            _, late = await asyncio.wait(self._retired, timeout=timeout_s)
+        if ending := self._retired | self._abandoned:
+            _, late = await asyncio.wait(ending, timeout=timeout_s)
             for task in late:
                 task.cancel()
 
@@ -121,7 +129,7 @@ class Producers:
         backoff_s = FIRST_BACKOFF_S
         while True:
             try:
-                self.link = await self._start_one()
+                self.link = await self._start_first()
             except Exception as error:
                 if self.away is None:
                     logger.warning("Kafka does not answer: %s", error)
@@ -133,6 +141,30 @@ class Producers:
                 self._connecting = None
                 self._on_ready()
                 return
+
+    async def _start_first(self) -> StartedProducer:
+        """Return the first that starts, of several if it takes long. Raises the last one's error."""
+        starts = [asyncio.create_task(self._start_one())]
+        pending, winner = {*starts}, None
+        try:
+            while winner is None:
+                wait_s = BESIDE_S if len(starts) < MOST_STARTS else None
+                done, pending = await asyncio.wait(pending, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+                winner = next((task for task in done if not task.cancelled() and not task.exception()), None)
+                if winner is None and not pending:
+                    failed = done.pop()
+                    error = None if failed.cancelled() else failed.exception()
+                    raise error or KafkaConnectionError("the client cancelled its start")
+                if not done:
+                    starts.append(asyncio.create_task(self._start_one()))
+                    pending.add(starts[-1])
+            return winner.result()
+        finally:
+            for task in starts:
+                if task is not winner:
+                    ending = asyncio.create_task(_abandon(task))
+                    self._abandoned.add(ending)
+                    ending.add_done_callback(self._abandoned.discard)
 
     async def _start_one(self) -> StartedProducer:
         settings = self._settings
@@ -153,6 +185,13 @@ class Producers:
             await producer.stop()
             raise
         return StartedProducer(producer)
+
+
+async def _abandon(starting: asyncio.Task[StartedProducer]) -> None:
+    starting.cancel()
+    await asyncio.wait([starting])
+    if not starting.cancelled() and starting.exception() is None:
+        await _drain(starting.result().producer)
 
 
 async def _drain(producer: AIOKafkaProducer) -> None:

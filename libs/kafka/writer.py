@@ -19,7 +19,7 @@ from libs.contracts.log_records import Appended
 from libs.contracts.topics import Placement, in_topic
 from libs.kafka.errors import NO_ANSWER
 from libs.kafka.partition_queues import Answer, Callback, PartitionQueue, Reply, RequestPace, Waiting
-from libs.kafka.producers import SEQUENCE_ROOM, Producers, StartedProducer
+from libs.kafka.producers import HANGING_S, SEQUENCE_ROOM, Producers, StartedProducer
 from libs.kafka.settings import KafkaSettings
 from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended, TallyError
 from libs.telemetry.metrics import APPENDED_RECORDS
@@ -338,12 +338,17 @@ class LogWriter:
             await asyncio.sleep(SWEEP_S)
             now = time.monotonic()
             if self._producers.link is not None:
-                self._producers.link.refresh_metadata(now)
+                self._producers.link.refresh_metadata(now, hangs=self._hangs(now))
             for queue in self._queues.values() if self._held else ():
                 if queue.earliest <= now:
                     self._expire(queue, now)
                 if queue.ack is not None and queue.sent_at + self._deadline_s <= now:
                     self._give_up(queue, now)
+
+    def _hangs(self, now: float) -> bool:
+        """Return whether a batch has not been acknowledged for some time."""
+        queues = self._queues.values() if self._held else ()
+        return any(queue.ack is not None and queue.sent_at + HANGING_S <= now for queue in queues)
 
     def _give_up(self, queue: PartitionQueue, now: float) -> None:
         """Replace the producer of a batch that hangs, and send the next ones through another."""
