@@ -5,6 +5,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
 from tests.support.voting import Contest, moment
@@ -218,20 +219,30 @@ def judge_voter(poll: Poll, voter: str, shown: Mapping[str, Mapping[str, Any]]) 
     yield from (f"{poll.name}: {voter} has vote {each}, which was never sent" for each in shown if each not in ids)
     times = [vote.asked_at for vote in votes]
     most = poll.most(min(times), max(vote.answered_at or time.monotonic() for vote in votes))
-    if (found := _most_in_a_period(poll, [shown[each]["accepted_at"] for each in counting])) > most:
+    accepted_at = [shown[vote.vote_id]["accepted_at"] for vote in votes if vote.vote_id in counting]
+    if (found := _most_in_a_period(poll, accepted_at)) > most:
         yield f"{poll.name}: {voter} has {found} counting votes of at most {most}"
 
 
 def _most_in_a_period(poll: Poll, accepted_at: Sequence[str]) -> int:
-    """Return the highest number of votes between two renewals of the allowance."""
+    """Return the highest number of votes between two renewals of the allowance; times are in the order of sending.
+
+    Attempts may overtake one another, and a partition's clock may go back once it is corrected. So the votes were
+    judged in the order of sending or in that of their times: what is possible in one of them is not wrong.
+    """
     if poll.cooldown_s is None:
         return len(accepted_at)
+    times = list(map(moment, accepted_at))
+    return min(_longest_period(order, poll.cooldown_s) for order in (times, sorted(times)))
+
+
+def _longest_period(times: Sequence[datetime], cooldown_s: float) -> int:
     periods, last = [0], None
-    for at in sorted(map(moment, accepted_at)):
-        if last is not None and (at - last).total_seconds() >= poll.cooldown_s:
+    for at in times:
+        if last is not None and (at - last).total_seconds() >= cooldown_s:
             periods.append(0)
         periods[-1] += 1
-        last = at
+        last = at if last is None else max(last, at)
     return max(periods)
 
 

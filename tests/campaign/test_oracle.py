@@ -118,6 +118,18 @@ def test_votes_over_the_limit_between_two_renewals_are_noticed() -> None:
     assert len(list(judge_voter(of, "v", votes))) == 1
 
 
+def test_votes_between_two_renewals_are_counted_across_a_correction_of_the_clock() -> None:
+    oracle, of = Oracle(), poll(most=2)
+    of.cooldown_s = 20
+    for vote_id in ("a", "b", "c", "d"):
+        cast(oracle, of, vote_id, 201)
+    seconds = {"a": "00:00", "b": "00:01", "c": "05:00", "d": "00:10"}
+    votes = {
+        each: one | {"accepted_at": f"2026-01-01T00:{seconds[each]}Z"} for each, one in shown(*seconds).items()
+    }
+    assert not list(judge_voter(of, "v", votes))
+
+
 def test_votes_over_the_limit_of_an_address_are_noticed_where_nothing_was_disturbed() -> None:
     oracle, of = Oracle(), poll()
     of.address_limit = 1
