@@ -9,12 +9,14 @@ from random import Random
 from typing import Any, Final
 
 import psutil
+from redis.exceptions import RedisError
 
 from libs.deployment.deployment import Deployment
 from libs.local_stack.service_process import ServiceProcess
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Silence
 from libs.local_stack.supervisor import Supervisor
+from libs.tally.errors import TallyError
 from libs.views.valkey import function_libraries
 from services.cli import bootstrap
 from services.cli.deployment_discovery import find_addresses
@@ -86,9 +88,12 @@ class Stage:
         return self.rng.randrange(FEW_PARTITIONS)
 
     async def shards(self) -> dict[int, dict[str, int]]:
-        """Return the servers of Valkey that have each partition of the votes, with their processes."""
-        async with self.members() as members:
-            names = {each: await members.shard(members.slot(each)) for each in range(FEW_PARTITIONS)}
+        """Return the servers of Valkey that have each partition of the votes; none if they cannot be read."""
+        try:
+            async with self.members() as members:
+                names = {each: await members.shard(members.slot(each)) for each in range(FEW_PARTITIONS)}
+        except (AssertionError, TallyError, RedisError, OSError):
+            return {}
         return {each: dict(zip(servers, self.pids(servers), strict=True)) for each, servers in names.items()}
 
     def is_lost(self, name: str, pid: int) -> bool:
