@@ -125,9 +125,20 @@ def terminator(certificates: Certificates, port: int, *, mutual: bool = False) -
     if mutual:
         context.verify_mode = ssl.CERT_REQUIRED
 
+    ends = set[asyncio.StreamWriter]()
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         inner, outer = await asyncio.open_connection("127.0.0.1", port)
+        ends.update((outer, writer))
         await asyncio.gather(pump(reader, outer), pump(inner, writer))
+
+    async def end() -> None:
+        """End all connections: else the garbage collector does, in the middle of another test."""
+        server.close()
+        while forwarding := asyncio.all_tasks() - {asyncio.current_task()}:
+            for each in ends:
+                each.transport.abort()
+            await asyncio.wait(forwarding, timeout=0.1)
 
     loop = asyncio.new_event_loop()
     thread = Thread(target=loop.run_forever, name="TLS terminator", daemon=True)
@@ -137,9 +148,10 @@ def terminator(certificates: Certificates, port: int, *, mutual: bool = False) -
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
+        asyncio.run_coroutine_threadsafe(end(), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
-        server.close()
+        loop.close()
 
 
 class Secured:
