@@ -65,9 +65,14 @@ def other_project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
-def test_a_service_does_not_import_packages_of_the_current_directory(tmp_path: Path, part: ServiceProcess) -> None:
+def test_a_service_imports_none_of_the_current_directory_s_packages_and_names_a_wrong_setting_in_a_line(
+    tmp_path: Path, part: ServiceProcess
+) -> None:
     result = run(*part.command, cwd=other_project(tmp_path), TALLY_LOG_LEVEL="loud")
-    assert result.stderr.startswith("Error: TALLY_LOG_LEVEL: ")
+    [line] = result.stderr.splitlines()
+    assert line.startswith("Error: TALLY_LOG_LEVEL: Input should be 'debug'")
+    assert line.endswith("Correct or unset it; `tally config show` lists all settings.")
+    assert (result.returncode, result.stdout) == (2, "")
 
 
 async def test_served_services_do_not_either(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from services.cli.__main__ import app
 from tests.libs.telemetry.test_environment_settings import OF_A_SERVICE
@@ -25,6 +25,12 @@ def run(*command: str, **settings: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+def invoke(*words: str, **settings: str) -> Result:
+    """Run a command in this process, with these settings alone."""
+    others = dict.fromkeys(name for name in os.environ if name.startswith("TALLY_"))
+    return CliRunner().invoke(app, words, env=others | settings)
+
+
 MISSPELT = {"TALLY_PARTITONS": "4", "TALLY_KAFKA_PASWORD_FILE": "/x"}
 WARNINGS = [
     "Warning: TALLY_KAFKA_PASWORD_FILE is no setting; did you mean TALLY_KAFKA_PASSWORD_FILE?",
@@ -39,8 +45,6 @@ WARNINGS = [
         (("services.cli", "demo", "--data-dir"), {}, []),
         (("services.cli", "serve", "gateway"), MISSPELT, WARNINGS),
         (("services.cli", "serve", "projector"), MISSPELT, WARNINGS),
-        (("services.gateway",), {}, []),
-        (("services.projector",), {}, []),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -60,24 +64,24 @@ def test_a_wrong_setting_is_one_line_behind_warnings_of_misspelt_ones_and_nothin
 
 def test_a_setting_of_the_gateway_alone_stops_tally_up_before_it_starts(tmp_path: Path) -> None:
     """In the gateway's process, it would be an error in a log file."""
-    result = run("services.cli", "up", "--data-dir", str(tmp_path / "data"), TALLY_RATE_PER_KEY="many")
-    assert (result.returncode, len(result.stderr.splitlines())) == (2, 1)
+    result = invoke("up", "--data-dir", str(tmp_path / "data"), TALLY_RATE_PER_KEY="many")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
     assert "TALLY_RATE_PER_KEY: Input should be a valid integer" in result.stderr
 
 
 def test_doctor_names_misspelt_and_wrong_settings(tmp_path: Path) -> None:
-    doctor = ("services.cli", "doctor", "--data-dir", str(tmp_path / "none"), "--port", "0")
-    misspelt = run(*doctor, TALLY_PARTITONS="4")
-    assert misspelt.returncode == 1
+    doctor = ("doctor", "--data-dir", str(tmp_path / "none"), "--port", "0")
+    misspelt = invoke(*doctor, TALLY_PARTITONS="4")
+    assert misspelt.exit_code == 1
     assert "settings: TALLY_PARTITONS is no setting; did you mean TALLY_PARTITIONS?" in misspelt.stdout
-    wrong = run(*doctor, TALLY_PARTITIONS="none")
-    assert wrong.returncode == 1
+    wrong = invoke(*doctor, TALLY_PARTITIONS="none")
+    assert wrong.exit_code == 1
     assert "TALLY_PARTITIONS: Input should be a valid integer" in wrong.stdout
 
 
 def test_commands_beside_a_service_of_kubernetes_named_tally_work(tmp_path: Path) -> None:
-    result = run("services.cli", "doctor", "--data-dir", str(tmp_path / "none"), "--port", "0", **OF_A_SERVICE)
-    assert result.returncode == 0, result.stderr + result.stdout
+    result = invoke("doctor", "--data-dir", str(tmp_path / "none"), "--port", "0", **OF_A_SERVICE)
+    assert result.exit_code == 0, result.output
     assert "is no setting" not in result.stdout
 
 
@@ -98,7 +102,7 @@ def test_the_port_of_the_own_gateway_is_no_problem(tmp_path: Path) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Alive) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         port = str(server.server_address[1])
-        result = CliRunner().invoke(app, ["doctor", "--data-dir", str(tmp_path / "none"), "--port", port])
+        result = invoke("doctor", "--data-dir", str(tmp_path / "none"), "--port", port)
         server.shutdown()
     assert result.exit_code == 0, result.output
     assert f"{port} is this service's, which runs" in result.stdout
