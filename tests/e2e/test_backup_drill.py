@@ -6,12 +6,15 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from libs.local_stack.ports import free_ports
 from libs.local_stack.servers import Servers
 from tests.e2e.test_guides import GUIDES, blocks
 from tests.support.commands import tally_json
@@ -76,6 +79,13 @@ async def served(command: str, directory: Path, environment: dict[str, str]) -> 
             await process.wait()
 
 
+async def is_ready(port: int) -> bool:
+    async with http_client() as client:
+        with suppress(httpx.TransportError):
+            return (await client.get(f"http://127.0.0.1:{port}/readyz")).status_code == 200
+    return False
+
+
 async def test_a_backup_becomes_a_verified_service_on_an_empty_machine(servers: Servers, tmp_path: Path) -> None:
     backup = tmp_path / "backup"
     async with open_own_stack(servers, tmp_path / "old", FEW_PARTITIONS) as old:
@@ -103,6 +113,7 @@ async def test_a_backup_becomes_a_verified_service_on_an_empty_machine(servers: 
         )
         assert again.status_code == 200, again.text
         assert again.json()["receipt"] == votes["ada"]["receipt"]
+    [port, *operators_ports] = free_ports(3)
     empty = bare(
         BACKUP=str(backup),
         TALLY_KAFKA_BOOTSTRAP_SERVERS=servers.addresses.kafka,
@@ -110,13 +121,17 @@ async def test_a_backup_becomes_a_verified_service_on_an_empty_machine(servers: 
         TALLY_STORAGE_URL=(tmp_path / "objects").as_uri(),
         TALLY_NAMESPACE=f"{manifest['namespace']}b",
         TALLY_PARTITIONS=str(manifest["partitions"]),
-        TALLY_PORT="0",
+        TALLY_PORT=str(port),
+        TALLY_OPERATIONS_PORT=str(operators_ports[0]),
+        TALLY_METRICS_PORT=str(operators_ports[1]),
     )
     imported = await output_of(IMPORT, tmp_path, empty)
     assert f"Imported {sum(part['records'] for part in manifest['parts'])} records" in imported
     async with AsyncExitStack() as running:
         for command in SERVE.splitlines():
             await running.enter_async_context(served(command, tmp_path, empty))
+        for operators_port in operators_ports:
+            await eventually(partial(is_ready, operators_port))
 
         async def is_whole() -> bool:
             checks = await shell(LAST_CHECKS, tmp_path, empty)

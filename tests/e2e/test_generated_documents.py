@@ -1,6 +1,7 @@
 """Generated documents are current; TALLY_UPDATE_DOCUMENTS=1 writes them again."""
 
 import os
+import re
 import time
 from typing import Any
 
@@ -134,6 +135,13 @@ async def test_every_link_leads_to_an_operation_with_the_parameters_that_it_give
     for name in ("shop", "timeslot", "contest", "participant", "file"):
         linked = operations[f"create_{name}"]["responses"]["201"]["links"]
         assert linked.keys() == {f"get_{name}", f"update_{name}", f"delete_{name}"}
+
+
+def test_operations_have_names_that_become_methods_of_clients() -> None:
+    """A verb and what it acts on; generators of clients append numbers to names that are not unique."""
+    names = [each["operationId"] for path in read_tracked()["paths"].values() for each in path.values()]
+    assert sorted(set(names)) == sorted(names)
+    assert [name for name in names if not re.fullmatch(r"[a-z]+(_[a-z]+)+", name)] == []
 
 
 def test_titles_are_unique_and_examples_fit_their_errors() -> None:
