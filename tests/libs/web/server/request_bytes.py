@@ -1,7 +1,7 @@
 """Random bytes as clients send them to a server: valid, odd and hostile requests, also several at once."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -14,7 +14,8 @@ ODD_TARGETS: Final = (
 )
 VERSIONS: Final = (b"HTTP/1.1",)
 ODD_VERSIONS: Final = (
-    *(b"HTTP/1.0", b"HTTP/0.9", b"HTTP/2.0", b"HTTP/1.2", b"http/1.1", b"HTTP/1.1 ", b"", b"HTTP/11", b"HTTP/1"),
+    *(b"HTTP/1.0",) * 4,  # other members are right or wrong with it
+    *(b"HTTP/0.9", b"HTTP/2.0", b"HTTP/1.2", b"http/1.1", b"HTTP/1.1 ", b"", b"HTTP/11", b"HTTP/1"),
     *(b"HTTP/1.10", b"HTTP/3.0", b"ICE/1.0", b"HTTP/1.1\t", b"RTSP/1.0"),
 )
 HEADERS: Final = (
@@ -72,6 +73,7 @@ ODD_HEADERS: Final = (
     ),
     *(b"X:\r\n", b"\tX: a", b"X: a\x0c", b"(X): a", b"X: \x1f", b"X\t: a", b"X: a\r\n ", b"Host: h\r\n folded"),
 )
+ODD_CODINGS: Final = (b"Chunked", b"chunked, chunked", b"gzip, chunked", b"chunked, gzip", b"identity", b"")
 CHUNK_EXTENSIONS: Final = (
     b"",
     b"",
@@ -122,12 +124,14 @@ BYTES: Final = (
     b",",
     b"\x0b",
 )
+SINGLE_BYTES: Final = 300
+"""More than most heads: all bytes of a body of thousands would take most of the time of all cases."""
 
 
 def case(draw: random.Random) -> tuple[bytes, ...]:
     """Return the segments that a client sends."""
-    is_odd = draw.random() < 0.6
-    data = b"".join(_request(draw, is_odd) for _ in range(draw.choice((1, 1, 2, 3, 4))))
+    oddness = draw.choice((0.0, 0.2, 0.2, 1.0))
+    data = b"".join(_request(draw, oddness) for _ in range(draw.choice((1, 1, 2, 3, 4))))
     if draw.random() < 0.25:
         data = _mutated(draw, data)
     if draw.random() < 0.05:
@@ -140,41 +144,50 @@ def case(draw: random.Random) -> tuple[bytes, ...]:
 
 
 def cut(draw: random.Random, data: bytes) -> tuple[bytes, ...]:
-    """Cut into random segments, sometimes single bytes."""
+    """Cut into random segments, sometimes single bytes for a while."""
     number = draw.choice((0, 0, 1, 2, 5, 20))
+    single = range(0)
     if draw.random() < 0.03:
-        number = len(data)
-    places = sorted({0, len(data), *(draw.randrange(len(data) + 1) for _ in range(number))})
+        begin = draw.choice((0, draw.randrange(len(data) + 1)))
+        single = range(begin, min(begin + SINGLE_BYTES, len(data)))
+    places = sorted({0, len(data), *single, *(draw.randrange(len(data) + 1) for _ in range(number))})
     return tuple(data[begin:end] for begin, end in pairwise(places))
 
 
-def _request(draw: random.Random, is_odd: bool) -> bytes:
-    def one(plain: Sequence[bytes], odd: Sequence[bytes], share: float = 0.12) -> bytes:
-        return draw.choice(odd if is_odd and draw.random() < share else plain)
+def _request(draw: random.Random, oddness: float) -> bytes:
+    """Return a plain request (0.0), one with few odd members, mostly a single one (0.2), or with several (1.0)."""
+
+    def odd(share: float) -> bool:
+        return draw.random() < share * oddness
+
+    def one(plain: Sequence[bytes], others: Sequence[bytes], share: float = 0.12) -> bytes:
+        return draw.choice(others if odd(share) else plain)
 
     method = one(METHODS, ODD_METHODS)
-    lines = [method + b" " + one(TARGETS, ODD_TARGETS) + b" " + one(VERSIONS, ODD_VERSIONS)]
-    if not is_odd or draw.random() < 0.95:
+    first = method + b" " + one(TARGETS, ODD_TARGETS) + b" " + one(VERSIONS, ODD_VERSIONS)
+    lines = list[bytes]()
+    is_old = first.endswith(b" HTTP/1.0")
+    if not (odd(0.1) or (is_old and draw.random() < 0.5)):
         lines.append(b"Host: h")
+    if is_old and draw.random() < 0.5:
+        lines.append(b"Connection: keep-alive")
     lines += [one(HEADERS, ODD_HEADERS, 0.25) for _ in range(draw.choice((0, 1, 1, 2, 4)))]
     body = b""
     form = (
         draw.choice(("none", "none", "length", "chunked"))
-        if method in (b"POST", b"PUT", b"PATCH") or is_odd
+        if method in (b"POST", b"PUT", b"PATCH") or oddness
         else "none"
     )
     if form == "length":
         body = _content(draw)
-        lines.append(
-            b"Content-Length: %d"
-            % (len(body) + (draw.choice((-1, 1, 5)) if is_odd and draw.random() < 0.05 else 0))
-        )
+        lines.append(b"Content-Length: %d" % (len(body) + (draw.choice((-1, 1, 5)) if odd(0.05) else 0)))
     elif form == "chunked":
-        lines.append(b"Transfer-Encoding: chunked")
-        body = _chunked(draw, is_odd)
-    draw.shuffle(lines[1:])
-    end = b"\n" if is_odd and draw.random() < 0.03 else b"\r\n"
-    return end.join((*lines, b"", b"")) + body
+        coding = draw.choice(ODD_CODINGS) if odd(0.2) else b"chunked"
+        lines.append(b"Transfer-Encoding: " + coding)
+        body = _chunked(draw, odd)
+    draw.shuffle(lines)
+    end = b"\n" if odd(0.03) else b"\r\n"
+    return end.join((first, *lines, b"", b"")) + body
 
 
 def _content(draw: random.Random) -> bytes:
@@ -186,25 +199,25 @@ def _content(draw: random.Random) -> bytes:
     return draw.randbytes(draw.randrange(40))
 
 
-def _chunked(draw: random.Random, is_odd: bool) -> bytes:
+def _chunked(draw: random.Random, odd: Callable[[float], bool]) -> bytes:
     parts: list[bytes] = []
     for _ in range(draw.randrange(4)):
         content = _content(draw)
         if content:
             size = b"%x" % len(content)
-            if is_odd and draw.random() < 0.05:
+            if odd(0.05):
                 size = draw.choice(
                     (b"0x5", b"-1", b"", b"g", b"F" * 17, b"00000005", b" 5", b"5 ", size.upper(), b"+5")
                 )
-            extension = draw.choice(CHUNK_EXTENSIONS) if is_odd else b""
-            end = draw.choice((b"\n", b"\r", b"", b"\r\n\r\n")) if is_odd and draw.random() < 0.02 else b"\r\n"
+            extension = draw.choice(CHUNK_EXTENSIONS) if odd(0.8) else b""
+            end = draw.choice((b"\n", b"\r", b"", b"\r\n\r\n")) if odd(0.02) else b"\r\n"
             parts += size, extension, b"\r\n", content, end
-    trailers = draw.choice(TRAILERS) if is_odd else b""
+    trailers = draw.choice(TRAILERS) if odd(0.8) else b""
     return b"".join(
         (
             *parts,
             draw.choice((b"0", b"0", b"000")),
-            draw.choice(CHUNK_EXTENSIONS) if is_odd else b"",
+            draw.choice(CHUNK_EXTENSIONS) if odd(0.8) else b"",
             b"\r\n",
             trailers,
             b"\r\n",

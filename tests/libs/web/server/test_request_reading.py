@@ -18,8 +18,8 @@ from tests.libs.web.server.reference_reader import Request
 from tests.libs.web.server.request_bytes import case, cut
 from tests.support.run_profile import by_profile
 
-CASES: Final = by_profile(short=100_000, long=1_000_000)
-SHARDS: Final = 20
+CASES: Final = by_profile(short=25_000, long=1_000_000)
+SHARDS: Final = 5
 CORPUS: Final = Path(__file__).with_name("request_corpus.txt")
 """Bytes in which a difference was found, one case a line, escaped as in Python."""
 
