@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from libs.catalogue.commands import CommandWriter, WriteRequest
+from libs.catalogue.contests.closing_record import SET_BY
 from libs.catalogue.errors import VersionConflict
 from libs.catalogue.pagination import ListRequest, Page, read_page
 from libs.catalogue.references import Refs, collected, enforced, no_such, refusal
@@ -382,10 +383,9 @@ class RecordService:
         if old is not None:
             actor = CURRENT.get()
             change = {"at": target.at, "by": "" if actor is None else f"{actor.kind} {actor.name}"}
-            signed = {"titled": "title", "judged": "status"}.items()
             document |= {
                 name: change
-                for name, member in signed
+                for member, name in SET_BY.items()
                 if name in row.schema.owned and old.get(member) != document.get(member)
             }
         if old is None and row.parent is not None:

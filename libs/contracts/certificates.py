@@ -124,7 +124,7 @@ class NamedParticipant(CertificatePart):
 class Certificate(CertificatePart):
     """Certificate of closing number `seq` of a contest that ended at `end`.
 
-    `title` and `participants`, in the order of their creation, are those of the closing. What is corrected later
+    `title` and `participants`, in running order, are those of the closing. What is corrected later
     does not change them.
     """
 

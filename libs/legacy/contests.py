@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from libs.catalogue.commands import WriteRequest
+from libs.catalogue.contests.closing_record import in_running_order
 from libs.catalogue.contests.contest_mapper import contest_of, listed
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
@@ -335,7 +336,7 @@ async def contest_shape(environment: LegacyEnvironment, account: str, contest: s
     loaded = contest_of(account, config)
     if loaded is None or config.contest is None:
         raise NotFound("contest not found")
-    approved = [stored for stored in config.participants if loaded.participants[stored.key] == "approved"]
+    approved = [stored for stored in in_running_order(config) if loaded.participants[stored.key] == "approved"]
     return contest_read(
         ContestPage(
             account=account,

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from libs.catalogue.contests.closing_record import Correction
+from libs.catalogue.contests.closing_record import Correction, in_running_order
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.catalogue.pagination import Ranked
 from libs.catalogue.schemas.contest import Contest as ContestRecord
@@ -178,8 +178,9 @@ class Snapshot:
     """A contest's records in `config` and its `counts`, the sums of `parts` by partition.
 
     `stored` is the contest's own record; `contest` and `sources` are derived from the records. `phase` is the
-    contest's at the snapshot's creation. After the end the titles of `record` and of the `named` participants are
-    those of the closing; `corrections` are the later ones.
+    contest's at the snapshot's creation, `updated` (us) the last change to the records. The `named` participants
+    are in running order. After the end it and the titles of them and of `record` are those of the closing;
+    `corrections` are the later ones.
     """
 
     account: str
@@ -191,6 +192,7 @@ class Snapshot:
     named: Sequence[Stored]
     show: Show
     phase: Phase
+    updated: int
     corrections: Sequence[Correction] = ()
     counts: Counts = field(default_factory=Counts)
     parts: Sequence[ContestCounts] = ()
@@ -204,13 +206,13 @@ class Snapshot:
 
     @cached_property
     def approved(self) -> list[Stored]:
-        """Participants that appear in results, by running number."""
+        """Participants that appear in results, in running order."""
         return [stored for stored in self.named if stored.key in self.results.participants]
 
     @property
     def approved_records(self) -> list[Stored]:
-        """The records of `approved`, with their present titles."""
-        return [stored for stored in self.config.participants if stored.key in self.results.participants]
+        """The records of `approved`, with their present titles and order."""
+        return [stored for stored in in_running_order(self.config) if stored.key in self.results.participants]
 
     @cached_property
     def ranked(self) -> list[Ranked]:

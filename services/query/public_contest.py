@@ -98,7 +98,7 @@ class PublicContest(BaseModel):
     rating: PublicRating | None = Field(None, description="Only in contests of type rating.")
     positions: list[PublicPosition] | None = Field(None, description="Only in contests of type ordering.")
     participants: list[Entrant] = Field(
-        description="Approved participants by running number; none with the visibility `owner_only`."
+        description="Approved participants in running order; none with the visibility `owner_only`."
     )
     updated: str = Field(description="Time of the last change to the contest's records.", json_schema_extra=TIME)
 
@@ -162,7 +162,7 @@ class PublicContests:
 
 
 def listed(snapshot: Snapshot) -> Sequence[Stored]:
-    """Return the participants shown to the public, by running number: an order independent of votes."""
+    """Return the participants shown to the public, in running order, which is independent of votes."""
     is_hidden = snapshot.record.contest_config.participant_visibility == "owner_only"
     return [] if is_hidden else snapshot.approved
 
@@ -212,7 +212,7 @@ def public_contest(snapshot: Snapshot, images: Images, origin: str) -> EncodedRe
         share_top_x=rules.share_top_x,
         **_scale(record),
         participants=[participant(stored) for stored in listed(snapshot)],
-        updated=timestamp(max(each.updated for each in (snapshot.stored, *snapshot.config.participants))),
+        updated=timestamp(snapshot.updated),
     )
     return encoded(shown.model_dump(exclude_unset=True), [], [])
 

@@ -68,7 +68,6 @@ def record(snapshot: Snapshot, hidden: bool) -> dict[str, Any]:
         }
 
     entries = [] if rules.participant_visibility == "owner_only" else listed(snapshot.approved, rules, order)
-    records = snapshot.stored, *snapshot.config.participants
     return {
         "contest_key": snapshot.contest.key,
         "phase": snapshot.phase,
@@ -76,7 +75,7 @@ def record(snapshot: Snapshot, hidden: bool) -> dict[str, Any]:
         "participants": [entry(stored) for stored in entries],
         "corrections": corrections_of(snapshot),
         "count": None if hidden else totals[""].count,
-        "updated": timestamp(max(stored.updated for stored in records)) if hidden else last_update(snapshot),
+        "updated": timestamp(snapshot.updated) if hidden else last_update(snapshot),
     }
 
 

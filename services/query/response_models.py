@@ -5,10 +5,14 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
+from libs.catalogue.contests.closing_record import CorrectedMember
 from libs.web.documents.openapi import Schema
 
 DETAILED = "Only with `details=true`."
-CORRECTIONS = "Titles and statuses that were changed after the end. The results have those of the end. "
+CORRECTIONS = (
+    "Titles, statuses and the running order, where they were changed after the end. The results have those of the "
+    "end. "
+)
 HIDDEN = "Null while hidden."
 SOURCE = "Free votes are `c-free`, paid ones `c-paid`; external sources have names of their own."
 CONTEST = "Key of the contest."
@@ -103,16 +107,20 @@ class SealRecord(BaseModel):
 
 
 class CorrectionRecord(BaseModel):
-    """A title or a status that was changed after the contest's end.
+    """A title, a status or the running order that was changed after the contest's end.
 
     The result keeps those of the end; a changed status, which is listed if it is or was `approved`, waits for the
-    contest's reopening.
+    contest's reopening. Of the running order only the participants of the result are listed.
     """
 
-    participant_key: str | None = Field(description="The participant; null for the contest's own title.")
-    member: Literal["title", "status"] = Field(description="What was changed.")
-    before: str | None = Field(description="Its value as of the end.")
-    after: str | None = Field(description="The corrected value.")
+    participant_key: str | None = Field(
+        description="The participant; null for the contest's own title, and order."
+    )
+    member: CorrectedMember = Field(description="What was changed.")
+    before: str | list[str] | None = Field(
+        description="Its value as of the end: of the order, participants' keys."
+    )
+    after: str | list[str] | None = Field(description="The corrected value.")
     corrected: str = Field(description="Time of the correction.", json_schema_extra=TIME)
     title: str | None = Field(None, description="The participant's title as of the end. Only with an API key.")
     corrected_by: str | None = Field(
@@ -146,6 +154,7 @@ class VoteCount(Counted):
     image: ImageKey | None = Field(None, description="Picture of the contest. " + DETAILED)
     seal: SealRecord | None = Field(None, description="The seal, null before it. " + DETAILED)
     corrections: list[CorrectionRecord] | None = Field(None, description=CORRECTIONS + DETAILED)
+    running_order: list[str] | None = Field(None, description="Participants' keys in running order. " + DETAILED)
     created: str = Field(description="Time of the contest's creation.", json_schema_extra=TIME)
     updated: str = Field(
         description="Time of the last counted event; before the first one, of the contest's creation.",

@@ -22,6 +22,7 @@ def screen_details_answer(snapshot: Snapshot) -> EncodedResponse:
 
 def details(snapshot: Snapshot) -> dict[str, Any]:
     """Build the details of the contest and of its approved participants."""
+    approved = [stored for stored in snapshot.named if snapshot.contest.participants.get(stored.key) == "approved"]
     seal = seal_of(snapshot.stored.document)
     sealed = None if seal is None else {"sha256": seal.sha256, "sealed_at": timestamp(seal.sealed_at)}
     return {
@@ -29,11 +30,8 @@ def details(snapshot: Snapshot) -> dict[str, Any]:
         "image": _image(snapshot.record.image.get("key")),
         "seal": sealed,
         "corrections": corrections_of(snapshot, names=True),
-        "participants": {
-            stored.key: _participant(stored)
-            for stored in snapshot.named
-            if snapshot.contest.participants.get(stored.key) == "approved"
-        },
+        "running_order": [stored.key for stored in approved],
+        "participants": {stored.key: _participant(stored) for stored in approved},
     }
 
 

@@ -217,6 +217,7 @@ def _snapshot(account: str, config: ContestRecords) -> Snapshot | None:
         named=shown.participants,
         show=Show.model_validate({} if config.show is None else config.show.document),
         phase=contest.phase(now()),
+        updated=max(each.updated for each in (config.contest, *config.participants)),
         corrections=corrections(config),
     )
 

@@ -184,6 +184,11 @@ async def participant_order(api: Api) -> None:
     assert [entry["participant_key"] for entry in results["participants"]] == [c, b, a]
     await contest.change(participant_order="running_number")
     assert [entry["participant_key"] for entry in (await public(contest))["participants"]] == [a, b, c]
+    assert (await contest.client.patch(contest.path, json={"running_order": [c, "gone"]})).status_code == 200
+    assert [entry["participant_key"] for entry in (await public(contest))["participants"]] == [c, a, b]
+    for wrong in ([a, a], [""], [1], "ab", [str(number) for number in range(1_001)]):
+        refused = await contest.client.patch(contest.path, json={"running_order": wrong})
+        assert code(refused) == (422, "validation_failed")
 
 
 async def participant_visibility(api: Api) -> None:

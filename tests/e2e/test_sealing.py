@@ -79,6 +79,8 @@ async def test_a_sealed_contest_is_reopened_only_when_it_was_unsealed_and_seals_
 ) -> None:
     contest = await api.contest()
     await contest.vote(0)
+    order = {"running_order": contest.participants[1::-1]}
+    assert (await api.client.patch(contest.path, json=order)).status_code == 200
     assert (await tally("seal", contest.key)).exit_code == 1
     await contest.end(final=False)
     preview = await tally("seal", contest.key)
@@ -98,6 +100,7 @@ async def test_a_sealed_contest_is_reopened_only_when_it_was_unsealed_and_seals_
     assert code(await api.client.patch(contest.path, json={"seal": None})) == (422, "validation_failed")
     assert "sealed with it" in (await tally("certificate", "show", contest.key)).output
     await titles_swapped_after_the_end(api, tally, contest)
+    await order_changed_after_the_end(api, tally, contest, first)
     assert "--execute" in (await tally("unseal", contest.key)).output
     assert code(await api.client.post(reopening, json={"end": hours_from_now(1)})) == (409, "contest_final")
     assert (await tally("unseal", contest.key, "--execute")).exit_code == 0
@@ -116,6 +119,24 @@ async def test_a_sealed_contest_is_reopened_only_when_it_was_unsealed_and_seals_
         assert json.loads(file.read_text()) == certificate
         checked = await tally("certificate", "verify", file)
         assert checked.exit_code == 0, checked.output
+
+
+async def order_changed_after_the_end(
+    api: Api, tally: Tally, contest: Contest, certificate: dict[str, Any]
+) -> None:
+    """The certificate binds the order of the end, which results keep; a later one is shown beside them."""
+    before = [each["participant_key"] for each in certificate["participants"]]
+    assert before == [contest.participants[1], contest.participants[0]]
+    after = before[::-1]
+    assert (await api.client.patch(contest.path, json={"running_order": after})).status_code == 200
+    public = (await api.client.get(f"/public{contest.path}/results")).json()
+    assert [each["participant_key"] for each in public["participants"]] == before
+    [correction] = [each for each in public["corrections"] if each["member"] == "running_order"]
+    assert (correction["participant_key"], correction["before"], correction["after"]) == (None, before, after)
+    entrants = (await api.client.get(f"/public{contest.path}")).json()["participants"]
+    assert [each["participant_key"] for each in entrants] == before
+    shown = await tally("certificate", "show", contest.key)
+    assert f"the contest has the order {', '.join(after)} (before: {', '.join(before)})" in shown.output
 
 
 async def titles_swapped_after_the_end(api: Api, tally: Tally, contest: Contest) -> None:

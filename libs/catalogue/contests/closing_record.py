@@ -1,11 +1,11 @@
 """Closing, seal and reopening in a contest's record. While it is closed, results derive from its closing.
 
 The members `closing`, `reopened`, `seal` and `secret_erased` of the stored document belong to the server. So does
-`titled`, of contests and of participants, and `judged`, of participants: when and by whom the present title and
-status were set.
+`titled`, of contests and of participants, `ordered`, of contests, and `judged`, of participants: when and by whom
+the present title, running order and status were set.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
@@ -35,7 +35,7 @@ class ClosedParticipant(NamedTuple):
 class Closing:
     """Closing number `seq` of a contest, which ended at `end` (us).
 
-    `title` is the contest's, "" without one. `participants` are in the order of creation; the `approved` count.
+    `title` is the contest's, "" without one. `participants` are in running order; the `approved` count.
     `sources` are the external sources at the closing; they can report until `sources_until` (us), or if None until
     the end of their grace period.
     """
@@ -48,22 +48,28 @@ class Closing:
     sources_until: int | None = None
 
     @property
-    def approved(self) -> Collection[str]:
+    def approved(self) -> frozenset[str]:
         return frozenset(each.key for each in self.participants if each.status == "approved")
 
 
+CorrectedMember = Literal["title", "status", "running_order"]
+SET_BY: Final[Mapping[CorrectedMember, str]] = {"title": "titled", "status": "judged", "running_order": "ordered"}
+"""The server's member with when, and by whom, a record's member was set."""
+
+
 class Correction(NamedTuple):
-    """A title, or a status that decides on approval, which was changed after the closing: of the contest if
-    `participant` is None.
+    """A title, a status that decides on approval, or the running order, which was changed after the closing; it is
+    the contest's if `participant` is None.
 
     `before` is that of the closing, `after` the present one, which was set at `at` (us), `by` an API key
-    ("key <id>") or another actor; "" if that is not known. A changed status waits for the reopening.
+    ("key <id>") or another actor; "" if that is not known. A changed status waits for the reopening. A running
+    order has the keys of the result's participants.
     """
 
     participant: str | None
-    member: Literal["title", "status"]
-    before: str
-    after: str
+    member: CorrectedMember
+    before: str | Sequence[str]
+    after: str | Sequence[str]
     at: int
     by: str = ""
 
@@ -87,13 +93,28 @@ def closing_of(document: Document) -> Closing | None:
     return Closing(kept["seq"], kept["end"], kept["title"], participants, sources, kept.get("sources_until"))
 
 
+def in_running_order(config: ContestRecords) -> list[Stored]:
+    """Return the participants in the contest's running order; those that it does not name follow by number."""
+    named = () if config.contest is None else config.contest.document.get("running_order", ())
+    return _arranged(config.participants, named)
+
+
+def _arranged(participants: Sequence[Stored], keys: Sequence[str]) -> list[Stored]:
+    places = {key: place for place, key in enumerate(keys)}
+    return sorted(participants, key=lambda stored: (places.get(stored.key, len(places)), stored.number))
+
+
 def corrections(config: ContestRecords) -> list[Correction]:
-    """Return the titles, and the statuses of approval, that differ from those of the closing in force."""
+    """Return the titles, order and statuses of approval that differ from those of the closing in force."""
     closing = None if config.contest is None else closing_of(config.contest.document)
     if closing is None or config.contest is None:
         return []
     then = {each.key: each for each in closing.participants}
     found = [_correction(None, config.contest, "title", closing.title, title_of(config.contest))]
+    approved = closing.approved & {stored.key for stored in config.participants}
+    was = [each.key for each in closing.participants if each.key in approved]
+    order = [stored.key for stored in in_running_order(config) if stored.key in approved]
+    found.append(_correction(None, config.contest, "running_order", was, order))
     for stored in config.participants:
         if (closed := then.get(stored.key)) is not None:
             status = status_of(stored)
@@ -104,12 +125,16 @@ def corrections(config: ContestRecords) -> list[Correction]:
 
 
 def _correction(
-    key: str | None, stored: Stored, member: Literal["title", "status"], before: str | None, after: str
+    key: str | None,
+    stored: Stored,
+    member: CorrectedMember,
+    before: str | Sequence[str] | None,
+    after: str | Sequence[str],
 ) -> Correction | None:
     """Return the correction of a member that was `before` at the closing; None if it is the same, or unknown."""
     if before is None or before == after:
         return None
-    change = stored.document.get("titled" if member == "title" else "judged", {})
+    change = stored.document.get(SET_BY[member], {})
     return Correction(key, member, before, after, change.get("at", stored.updated), change.get("by", ""))
 
 
@@ -125,23 +150,27 @@ def status_of(participant: Stored) -> ParticipantStatus:
 
 
 def as_closed(config: ContestRecords) -> ContestRecords:
-    """Return the records with the titles of the closing in force: a result names what was voted for."""
+    """Return the records with the titles and the order of the closing in force: a result names what was voted for.
+
+    Participants that were created later follow. Without a closing the order is the present one.
+    """
+    closing = None if config.contest is None else closing_of(config.contest.document)
+    if closing is None or config.contest is None:
+        return replace(config, participants=tuple(in_running_order(config)))
     corrected = [each for each in corrections(config) if each.member == "title"]
-    if not corrected or config.contest is None:
-        return config
-    closing = closing_of(config.contest.document)
-    assert closing is not None
+    ordered = _arranged(config.participants, [each.key for each in closing.participants])
     then = {each.key: each.title for each in closing.participants} | {None: closing.title}
     keys = {each.participant for each in corrected}
 
     def entitled(stored: Stored, key: str | None) -> Stored:
-        record = orjson.dumps(stored.document | {"title": then[key] or None}).decode()
-        return replace(stored, record=record) if key in keys else stored
+        if key not in keys:
+            return stored
+        return replace(stored, record=orjson.dumps(stored.document | {"title": then[key] or None}).decode())
 
     return replace(
         config,
         contest=entitled(config.contest, None),
-        participants=tuple(entitled(stored, stored.key) for stored in config.participants),
+        participants=tuple(entitled(stored, stored.key) for stored in ordered),
     )
 
 

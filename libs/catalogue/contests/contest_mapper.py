@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from libs.catalogue.contests.closing_record import (
     Closing,
     closing_of,
+    in_running_order,
     is_erased,
     reopened_of,
     status_of,
@@ -50,7 +51,7 @@ def contest_of(account: str, config: ContestRecords) -> Contest | None:
         is_paid_anonymous=rules.paid.is_anonymous,
         is_vote_removal_allowed=rules.is_vote_removal_allowed,
         ip_restriction_per_participant=rules.ip_restriction_per_participant,
-        participants=_statuses(config.participants, closing),
+        participants=_statuses(in_running_order(config), closing),
         renewal=_renewal(rules.renew_free_vote),
         rating=_scale(rules.rating),
         positions=_positions(rules.ordering),
@@ -129,16 +130,13 @@ Comparable = int | tuple[int, ...]
 def listed(
     participants: Sequence[Stored], rules: ContestConfig, votes: Mapping[str, Comparable] | None
 ) -> list[Stored]:
-    """Sort by the contest's `participant_order` and limit to its `limit_result_amount`.
+    """Sort `participants`, which are in running order, by `participant_order`; limit to `limit_result_amount`.
 
-    By `vote_count`, the largest of `votes` (counts, or sort keys of ranks) is first, and equal ones are ordered by
-    running number. If the counts are hidden from the reader, `votes` is None and the order is by running number,
-    so that it reveals nothing.
+    By `vote_count`, the largest of `votes` (counts, or sort keys of ranks) is first; equal ones stay in running
+    order. If the counts are hidden from the reader, `votes` is None and all do: the order reveals nothing.
     """
-    found = sorted(participants, key=lambda stored: stored.number)
-    if votes is not None and rules.participant_order == "participated":
-        found.sort(key=lambda stored: stored.created)
-    elif votes is not None and rules.participant_order == "vote_count":
+    found = list(participants)
+    if votes is not None and rules.participant_order == "vote_count":
         counted = [stored for stored in found if stored.key in votes]
         counted.sort(key=lambda stored: votes[stored.key], reverse=True)
         found = counted + [stored for stored in found if stored.key not in votes]

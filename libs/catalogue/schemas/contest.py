@@ -53,6 +53,7 @@ AddressLimit = Annotated[
 
 
 PartId = Annotated[str, Field(min_length=1, max_length=64)]
+ParticipantKey = Annotated[str, Field(min_length=1, max_length=64)]
 Scale = Annotated[int, Field(ge=0, le=1_000)]
 PositionVotes = Annotated[int, Field(ge=0, le=1_000_000)]
 Days = Annotated[int, Field(ge=-1, le=36_500)]
@@ -160,7 +161,10 @@ class ContestConfig(Members):
     is_grid_hidden: bool = Field(False, description="Clients show no grid of participants.")
     is_randomize: bool = Field(False, description="Clients shuffle the participants.")
     is_vote_removal_allowed: bool = Field(True, description="Voters may remove their votes.")
-    participant_order: ParticipantOrder = Field("participated", description="The order in public results.")
+    participant_order: ParticipantOrder = Field(
+        "participated",
+        description="The order in public results: by `vote_count`, or else the contest's `running_order`.",
+    )
     participant_visibility: ParticipantVisibility = Field(
         "shown", description="With `owner_only` public results name no participants."
     )
@@ -188,7 +192,7 @@ class Contest(Record):
     """A contest collects votes for participants."""
 
     owned: ClassVar[frozenset[str]] = frozenset(
-        {"closing", "reopened", "seal", "secret_erased", "titled", "votes_from"}
+        {"closing", "ordered", "reopened", "seal", "secret_erased", "titled", "votes_from"}
     )
     ignored: ClassVar[frozenset[str]] = Record.ignored | owned | {"phase"}
 
@@ -199,6 +203,12 @@ class Contest(Record):
     )
     contest_type: ContestType = Field("voteonly", description="The kind of vote that the contest accepts.")
     contest_config: ContestConfig = Field(default_factory=ContestConfig, description="The rules.")
+    running_order: list[ParticipantKey] = Field(
+        [],
+        max_length=1_000,
+        description="Keys of participants in the order in which they are shown. Others follow by running number; "
+        "keys of no participant are ignored.",
+    )
     image: Picture = Field(Linked())
     share: FreeForm = Field({}, description="Content for sharing the contest; free-form.")
     shop: Linked = Field(Linked(), description="The shop that sells votes: free-form; `key` names a shop.")
@@ -210,6 +220,11 @@ class Contest(Record):
     countries: list[str] = Field([], description="Legacy.")
     categories: list[FreeForm] = Field([], description="Legacy.")
     update_widget: bool = Field(False, description="Legacy.")
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        require_unique("key of running_order", self.running_order)
+        return self
 
 
 class User(Members):

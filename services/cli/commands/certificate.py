@@ -109,10 +109,15 @@ def certificate_text(certificate: Certificate, corrections: Sequence[Correction]
     yield f"sha256 {certificate.sha256}"
     for each in corrections:
         whose = "the contest" if each.participant is None else f"participant {each.participant}"
-        title = f"called {each.after}" if each.after else "without a title"
-        now = title if each.member == "title" else f"{each.after} (before: {each.before})"
         by = f" by {each.by}" if each.by else ""
-        yield f"Corrected on {timestamp(each.at)}{by}, not in the certificate: {whose} is {now}."
+        yield f"Corrected on {timestamp(each.at)}{by}, not in the certificate: {whose} {_change(each)}."
+
+
+def _change(correction: Correction) -> str:
+    before, after = (value if isinstance(value, str) else ", ".join(value) for value in correction[2:4])
+    if correction.member == "title":
+        return f"is called {after}" if after else "is without a title"
+    return f"{'has the order' if correction.member == 'running_order' else 'is'} {after} (before: {before})"
 
 
 class ServedLog:

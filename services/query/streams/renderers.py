@@ -89,6 +89,7 @@ def _update(
         held_final=snapshot.frozen is not None and snapshot.frozen.results.final,
         show=snapshot.show.shown(),
         lag=None if hidden else lag,
+        updated=snapshot.updated,
     )
     seen, status = Seen(state, None), events.phase(state, now)
     counts = beside = b""

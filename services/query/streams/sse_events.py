@@ -17,8 +17,9 @@ GONE: Final = format_sse_event(event="gone", data_str="{}")
 
 
 class PhaseState(NamedTuple):
-    """The data of a `phase` event without the server time; start and end in microseconds since 1970.
+    """The data of a `phase` event without the server time; times in microseconds since 1970.
 
+    `updated` is the last change to the contest's records.
     `lag` is None for readers from whom the counts are hidden: it would show them how many votes arrive.
     """
 
@@ -34,10 +35,12 @@ class PhaseState(NamedTuple):
     held_final: bool
     show: Mapping[str, Any]
     lag: CountingLag | None
+    updated: int
 
 
 def phase(state: PhaseState, now: int) -> bytes:
-    times = {"start": timestamp(state.start), "end": timestamp(state.end), "server_time": timestamp(now)}
+    moments = {"start": state.start, "end": state.end, "updated": state.updated, "server_time": now}
+    times = {name: timestamp(moment) for name, moment in moments.items()}
     lag = None if state.lag is None else {"records": state.lag.records, "seconds": state.lag.seconds}
     return _event("phase", state._asdict() | {"lag": lag} | times)
 

@@ -321,7 +321,9 @@ FIELDS: Final[dict[str, Fields]] = {
 """Members that clients write, except those of images, whose records are made from a picture."""
 
 OURS: Final[dict[str, frozenset[str]]] = {
-    "contests": frozenset({"phase", "contest_config/contest_visibility", "contest_config/result_release"}),
+    "contests": frozenset(
+        {"phase", "running_order", "contest_config/contest_visibility", "contest_config/result_release"}
+    ),
 }
 """Members that this service adds to the specification's."""
 

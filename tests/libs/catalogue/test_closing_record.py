@@ -1,11 +1,19 @@
-"""Titles as of a contest's end: what is changed later is a correction beside the result."""
+"""Titles and order as of a contest's end: what is changed later is a correction beside the result."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import orjson
 import pytest
 
-from libs.catalogue.contests.closing_record import Correction, as_closed, closed, corrections, title_of
+from libs.catalogue.contests.closing_record import (
+    Correction,
+    as_closed,
+    closed,
+    corrections,
+    in_running_order,
+    title_of,
+)
 from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.tally.contest import Contest
 
@@ -61,3 +69,36 @@ def test_a_status_that_was_changed_after_the_end_is_a_correction(now: str, is_co
     config = replace(config, participants=(stored("a", 9, title="Ann", status=now, judged=judged), stored("b", 1)))
     assert corrections(config) == [Correction("a", "status", "approved", now, 9, "key 1")] * is_correction
     assert as_closed(config) == config
+
+
+def keys(participants: Iterable[Stored]) -> str:
+    return "".join(each.key for each in participants)
+
+
+def ordered(config: ContestRecords, *running_order: str) -> ContestRecords:
+    assert config.contest is not None
+    document = config.contest.document | {"running_order": running_order, "ordered": {"at": 4, "by": "key 1"}}
+    return replace(config, contest=stored("contest", 5, **document))
+
+
+def test_participants_that_the_running_order_does_not_name_follow_by_number() -> None:
+    participants = tuple(replace(stored(key, 1), number=at) for at, key in enumerate("abcd"))
+    config = ContestRecords(1, stored("contest", 1), participants)
+    assert keys(in_running_order(config)) == keys(as_closed(config).participants) == "abcd"
+    config = ordered(config, "d", "gone", "b")
+    assert keys(in_running_order(config)) == keys(as_closed(config).participants) == "dbac"
+
+
+def test_results_keep_the_order_of_the_end() -> None:
+    config = ordered(a_closed(AB), "b", "a")
+    later = replace(config, participants=(*config.participants, replace(stored("c", 9), number=3)))
+    assert keys(in_running_order(later)) == "bac"
+    assert keys(as_closed(later).participants) == "abc"
+    assert corrections(later) == [Correction(None, "running_order", ["a", "b"], ["b", "a"], 4, "key 1")]
+    first, second, third = later.participants
+    renamed_later = replace(later, participants=(replace(first, record='{"title":"Bob"}'), second, third))
+    assert [title_of(each) for each in as_closed(renamed_later).participants] == ["Ann", "", ""]
+    same = ordered(later, "c", "a", "b")
+    assert corrections(same) == []
+    deleted = replace(config, participants=config.participants[:1])
+    assert corrections(deleted) == []

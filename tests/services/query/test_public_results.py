@@ -75,6 +75,23 @@ async def test_ties_share_a_rank_and_the_order_does_not_change_ranks(
     assert ranks == {"a": 4, "b": 1, "c": 3, "d": 1}
 
 
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [("participated", "dbac"), ("running_number", "dbac"), ("vote_count", "cdba")],
+)
+async def test_a_running_order_arranges_all_but_the_votes(
+    env: QueryEnvironment, order: str, expected: str
+) -> None:
+    await song(env, "abcd", participant_order=order)
+    changed = contest(participant_order=order) | {"running_order": ["d", "gone", "b"]}
+    await env.production.change("contests", "song", changed, "song")
+    await env.vote("c", 2)
+    assert keys(await results(env)) == list(expected)
+    hidden = contest(participant_order=order, vote_visibility="hidden") | {"running_order": ["d", "gone", "b"]}
+    await env.production.change("contests", "song", hidden, "song")
+    assert keys(await results(env)) == list("dbac")
+
+
 async def test_without_votes_all_are_first_with_a_share_of_nothing(env: QueryEnvironment) -> None:
     await song(env, "ab")
     found = await results(env)

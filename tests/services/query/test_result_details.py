@@ -54,6 +54,7 @@ async def test_a_stream_names_those_whom_it_counts_and_keeps_what_is_hidden(
             "image": {"key": "poster"},
             "seal": None,
             "corrections": [],
+            "running_order": ["a"],
             "participants": {"a": {"title": "Ada", "image": {"key": "face"}, "color": None, "running_number": 1}},
         }
         if visibility == "shown":

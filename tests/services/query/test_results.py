@@ -79,6 +79,7 @@ def a_snapshot(
         named=participants,
         show=Show(),
         phase=contest.phase(NOW),
+        updated=NOW,
         counts=counts,
     )
 

@@ -78,6 +78,7 @@ async def test_a_stream_begins_with_what_plain_reads_answer_and_goes_on_with_vot
                 "is_counting",
                 "held_final",
                 "lag",
+                "updated",
                 "server_time",
             }
             assert phase.data["start"] == "2020-01-01T00:00:00.000000Z"
