@@ -148,7 +148,7 @@ async def test_a_show_with_twelve_acts_reaches_walls_and_phones_only_when_it_is_
     knower = await issue("results:read", "results:read_hidden")
     presenter = await visit(f"{page_of(contest)}?view=presenter", size=(1024, 768), key=knower.api_key)
     studio = await visit(f"{page_of(contest)}/edit")
-    disqualified = studio.locator("#acts li").nth(READMITTED)
+    disqualified = studio.locator("#acts li").nth(READMITTED)  # its place stays
 
     # before it opens all see the acts, and nobody is first
     for wall in audience.walls:
@@ -157,6 +157,20 @@ async def test_a_show_with_twelve_acts_reaches_walls_and_phones_only_when_it_is_
     for phone in audience.phones:
         await expect(phone.locator("#phase")).to_have_text("Not open yet")
     await audience.pictures("1-announced")
+
+    # the acts change places after they were saved: walls, phones and presenter follow
+    await studio.get_by_role("button", name=f"Move up: {ACTS[3]}").click()
+    await studio.get_by_role("button", name=f"Move down: {ACTS[0]}").click()
+    await studio.get_by_role("button", name="Save the acts").click()
+    await expect(studio.locator("#unsaved")).to_have_text("")
+    order = [ACTS[act] for act in (1, 0, 3, 2, *range(4, 12))]
+    for wall in audience.walls:
+        await expect(wall.locator("#ranking .name")).to_have_text(order)
+    for phone in audience.phones:
+        await expect(phone.locator("#participants .name strong")).to_have_text(order)
+    await expect(presenter.locator("#running-order li")).to_have_text(order)
+    await picture(presenter, "rehearsal-1-ordered-presenter")
+    await audience.pictures("1-ordered")
 
     # open; the phones vote, and walls and phones show the counts
     await confirm(studio, "Open now", "Open voting")
@@ -207,7 +221,7 @@ async def test_a_show_with_twelve_acts_reaches_walls_and_phones_only_when_it_is_
     await expect(desk.locator("#count")).to_have_text(f"{sum(without.values()):,}")
     for wall in audience.walls:
         await expect(wall.locator("#ranking .name")).to_have_text(
-            [title for act, title in enumerate(ACTS) if act != READMITTED]
+            [title for title in order if title != ACTS[READMITTED]]
         )
     await audience.lacks(secrets)
     await audience.pictures("4-hidden")
@@ -271,16 +285,16 @@ async def test_a_show_with_twelve_acts_reaches_walls_and_phones_only_when_it_is_
     for wall in audience.walls:
         await expect(wall.locator("#ranking .count").last).to_have_text("0")
     await desk.keyboard.press("r")
-    order = in_order(final)
-    due = {*order[-5:], READMITTED}
+    by_votes = in_order(final)
+    due = {*by_votes[-5:], READMITTED}
     for opened in (0, 9, 10, 11, 12):
         if opened:
             await desk.keyboard.press("n")
-        names = ["?" if place < 12 - opened else ACTS[act] for place, act in enumerate(order)]
+        names = ["?" if place < 12 - opened else ACTS[act] for place, act in enumerate(by_votes)]
         for wall in audience.walls:
             await expect(wall.locator("#ranking .name")).to_have_text(names)
-        await audience.lacks([final[act] for act in order if act not in due] + [sum(final.values())])
-        await audience.lacks([final[act] for act in order if act != READMITTED], "phone")
+        await audience.lacks([final[act] for act in by_votes if act not in due] + [sum(final.values())])
+        await audience.lacks([final[act] for act in by_votes if act != READMITTED], "phone")
         if opened == 11:
             await expect(desk.locator("#screens-next")).to_have_text(f"Next: 1. {ACTS[READMITTED]}")
             await audience.pictures("9-last-place")
@@ -307,6 +321,7 @@ async def test_a_show_with_twelve_acts_reaches_walls_and_phones_only_when_it_is_
     assert (await tally(stack, "seal", contest.key, "--execute")).exit_code == 0
     certificate = await tally_json(stack, "certificate", "show", contest.key)
     assert certificate["result"]["count"] == sum(final.values())
+    assert [each["title"] for each in certificate["participants"]] == order
     await expect(desk.locator("#finality")).to_have_text("Sealed")
     for wall in audience.walls:
         await wall.reload()

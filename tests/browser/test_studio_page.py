@@ -6,10 +6,11 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.async_api import FilePayload, Page, Route, expect
+from playwright.async_api import FilePayload, Locator, Page, Route, expect
 
 from libs.local_stack.supervisor import Supervisor
 from tests.browser.test_audience_view import saved
+from tests.browser.test_walls import picture as picture_of
 from tests.support.browser_types import Issue, Visit
 from tests.support.eventually import eventually
 from tests.support.pictures import picture
@@ -111,6 +112,83 @@ async def test_acts_come_from_pictures_and_a_table_in_the_order_of_the_hand(api:
     await page.get_by_role("button", name="Open voting").click()
     await expect(page.locator("#phase")).to_have_text("Running")
     await expect(page.locator("#acts").get_by_role("button", name="Remove")).to_have_count(0)
+
+
+async def order_of(api: Api, key: str) -> list[str]:
+    """The titles as the public sees them."""
+    return [each["title"] for each in (await record(api, f"/public/contests/{key}"))["participants"]]
+
+
+async def test_saved_acts_are_dragged_and_moved_by_keyboard_and_their_order_is_saved_at_once(
+    api: Api, visit: Visit
+) -> None:
+    contest = await api.contest(0)
+    for title in ("Ada", "Bob", "Cyd", "Dee"):
+        await api.participant(contest, title=title)
+    page = await visit(f"/dashboard{contest.path}/edit")
+    names, save = page.locator("#acts .act-title"), page.get_by_role("button", name="Save the acts")
+    await expect(names).to_have_count(4)
+    await expect(save).to_be_disabled()
+    # dragged: the last one before the second
+    grip, target = page.locator("#acts .grip").nth(3), page.locator("#acts li").nth(1)
+    await grip.scroll_into_view_if_needed()
+    start, end = await grip.bounding_box(), await target.bounding_box()
+    assert start is not None
+    assert end is not None
+    await page.mouse.move(start["x"] + start["width"] / 2, start["y"] + start["height"] / 2)
+    await page.mouse.down()
+    await page.mouse.move(end["x"] + 40, end["y"] + end["height"] / 4, steps=5)
+    await expect(page.locator("#acts .drop-before .act-title")).to_have_value("Bob")
+    await picture_of(page, "studio-dragging")
+    await page.mouse.up()
+    await expect(page.locator("#acts .drop-before")).to_have_count(0)
+    assert await titles_in(names) == ["Ada", "Dee", "Bob", "Cyd"]
+    # by keyboard: the focus stays on the button
+    await page.get_by_role("button", name="Move up: Cyd").focus()
+    for _ in range(5):
+        await page.keyboard.press("Enter")
+    assert await titles_in(names) == ["Cyd", "Ada", "Dee", "Bob"]
+    await expect(page.locator("#moved")).to_have_text("Cyd: place 1 of 4")
+    await expect(page.get_by_role("button", name="Move up: Cyd")).to_be_focused()
+    await expect(page.locator("#unsaved")).to_have_text("The order is not saved yet.")
+    await expect(page.locator("#preview .phone-act strong")).to_have_text(["Cyd", "Ada", "Dee", "Bob"])
+    assert await order_of(api, contest.key) == ["Ada", "Bob", "Cyd", "Dee"]
+    # a new act in the midst is saved with the order
+    await page.get_by_role("button", name="Add an act").click()
+    await page.get_by_label("Name of act 5").fill("Eve")
+    await page.get_by_role("button", name="Move up: Eve").click()
+    await save.click()
+    await expect(page.locator("#unsaved")).to_have_text("")
+    assert await order_of(api, contest.key) == ["Cyd", "Ada", "Dee", "Eve", "Bob"]
+    lines = (await page.locator("#sent").text_content() or "").splitlines()
+    assert [line.split()[2] for line in lines] == ["POST", "PATCH"]
+    assert "If-Match" in lines[1]
+    await page.reload()
+    await expect(names).to_have_count(5)
+    assert await titles_in(names) == ["Cyd", "Ada", "Dee", "Eve", "Bob"]
+    assert [act["running_number"] for act in await acts_of(api, contest.key)] == [1, 2, 3, 4, 5]
+
+
+async def test_an_order_that_was_changed_elsewhere_is_shown_and_not_overwritten(api: Api, visit: Visit) -> None:
+    contest = await api.contest(3)
+    page = await visit(f"/dashboard{contest.path}/edit")
+    names = page.locator("#acts .act-title")
+    await page.get_by_role("button", name="Move down: Participant 0").click()
+    other = [contest.participants[at] for at in (2, 1, 0)]
+    assert (await api.client.patch(contest.path, json={"running_order": other})).status_code == 200
+    await page.get_by_role("button", name="Save the acts").click()
+    await expect(page.locator("#trouble")).to_contain_text("The order has been changed elsewhere.")
+    assert await titles_in(names) == ["Participant 2", "Participant 1", "Participant 0"]
+    assert (await record(api, contest.path))["running_order"] == other
+    await page.get_by_role("button", name="Move down: Participant 2").click()
+    await page.get_by_role("button", name="Save the acts").click()
+    await expect(page.locator("#unsaved")).to_have_text("")
+    assert await order_of(api, contest.key) == ["Participant 1", "Participant 2", "Participant 0"]
+
+
+async def titles_in(names: Locator) -> list[str]:
+    found: list[str] = await names.evaluate_all("names => names.map((name) => name.value)")
+    return found
 
 
 async def test_a_contest_has_a_picture_and_its_result_is_a_table(api: Api, visit: Visit) -> None:

@@ -58,6 +58,39 @@ async def song(api: Api, **config: Any) -> Contest:
     return contest
 
 
+async def test_a_change_of_the_acts_reaches_open_pages_and_keeps_what_was_filled_in(
+    api: Api, visitor: Visitor
+) -> None:
+    contest = await song(api)
+    first, _, third = contest.participants
+    rating = await api.contest(2, running() | {"contest_type": "rating"})
+    ballot = await api.contest(2, running(ordering={"positions": [{"id": "1"}]}) | {"contest_type": "ordering"})
+    page = await visitor.open(f"/?contest={contest.key}")
+    rated = await visitor.open(f"/?contest={rating.key}")
+    filled = await visitor.open(f"/?contest={ballot.key}")
+    names = page.locator("#participants .name strong")
+    await expect(names).to_have_text(["Aurora Vale", "Nine Rivers", "Marlow & <Finch>"])
+    await rated.locator("input[value='4']").first.check(force=True)
+    await filled.get_by_label("1 1 point").select_option(ballot.participants[1])
+    await page.get_by_role("button", name="Vote for Nine Rivers").focus()
+    assert (await api.client.patch(f"/participants/{first}", json={"title": "Aurora"})).status_code == 200
+    for each, order in (
+        (contest, [third, first]),
+        (rating, rating.participants[::-1]),
+        (ballot, ballot.participants[::-1]),
+    ):
+        assert (await api.client.patch(each.path, json={"running_order": order})).status_code == 200
+    await expect(names).to_have_text(["Marlow & <Finch>", "Aurora", "Nine Rivers"])
+    await expect(page.get_by_role("button", name="Vote for Nine Rivers")).to_be_focused()
+    await page.get_by_role("button", name="Vote for Aurora", exact=True).click()
+    await expect(page.locator("#own li")).to_contain_text("Aurora")
+    await expect(rated.locator("#participants .name strong")).to_have_text(["Participant 1", "Participant 0"])
+    assert await rated.locator("input:checked").evaluate_all("found => found.map((each) => each.value)") == ["4"]
+    options = filled.locator("#positions option")
+    await expect(options).to_have_text(["–", "Participant 1", "Participant 0"])
+    await expect(filled.locator("#positions select")).to_have_value(ballot.participants[1])
+
+
 async def test_a_voter_votes_sees_what_is_left_and_takes_a_vote_back(api: Api, visitor: Visitor) -> None:
     contest = await song(api, renew_free_vote={"cooldown": 3600})
     page = await visitor.open(f"/?contest={contest.key}")

@@ -35,8 +35,8 @@ export const GERMAN_STUDIO = {
   "Disqualified; waits for a reopening": "Disqualifiziert; wartet auf eine Wiederöffnung",
   Disqualify: "Disqualifizieren",
   "Disqualify {name}": "{name} disqualifizieren",
-  "Drop pictures here, several at once: each becomes an act with the file's name. Or paste a table: a line for each act, its text after a tab.":
-    "Bilder hier ablegen, gern mehrere auf einmal: Jedes wird ein Beitrag mit dem Namen der Datei. Oder eine Tabelle einfügen: eine Zeile je Beitrag, der Text nach einem Tabulator.",
+  "Drop pictures here, several at once: each becomes an act with the file's name. Or paste a table: a line for each act, its text after a tab. Drag the acts, or use the arrows, to change their order.":
+    "Bilder hier ablegen, gern mehrere auf einmal: Jedes wird ein Beitrag mit dem Namen der Datei. Oder eine Tabelle einfügen: eine Zeile je Beitrag, der Text nach einem Tabulator. Die Reihenfolge ändern Sie durch Ziehen oder mit den Pfeilen.",
   Edit: "Bearbeiten",
   "Edit {name}": "{name} bearbeiten",
   End: "Ende",
@@ -50,8 +50,13 @@ export const GERMAN_STUDIO = {
   "Later votes do not count.": "Spätere Stimmen zählen nicht.",
   "Leave it empty for a hall: its phones share one address. The service's own default of 10 would stop them at the eleventh vote.":
     "Für einen Saal leer lassen: Seine Telefone teilen sich eine Adresse. Die Voreinstellung des Dienstes, 10, würde sie bei der elften Stimme aufhalten.",
-  "Move down": "Nach unten",
-  "Move up": "Nach oben",
+  "Move down: {name}": "Nach unten: {name}",
+  "Move up: {name}": "Nach oben: {name}",
+  "The order has been changed elsewhere. It is shown now; yours is not saved.":
+    "Die Reihenfolge wurde anderswo geändert. Jetzt wird diese gezeigt; Ihre ist nicht gespeichert.",
+  "The order is not saved yet.": "Die Reihenfolge ist noch nicht gespeichert.",
+  "Drag to another place": "An einen anderen Platz ziehen",
+  "{name}: place {n} of {all}": "{name}: Platz {n} von {all}",
   "Name of act {n}": "Name des Beitrags {n}",
   "New contest": "Neue Abstimmung",
   "New end": "Neues Ende",

@@ -70,9 +70,10 @@ export const GERMAN = {
     "Korrigiert am {time} durch {by}: {name} ist disqualifiziert, sobald die Abstimmung wieder geöffnet wird",
   "Corrected on {time} by {by}: {name} is withdrawn, once the contest is reopened":
     "Korrigiert am {time} durch {by}: {name} ist zurückgezogen, sobald die Abstimmung wieder geöffnet wird",
-  "Corrected on {time} by {by}: {name} is now called {title}":
-    "Korrigiert am {time} durch {by}: {name} heißt jetzt {title}",
+  "Corrected on {time} by {by}: the order is now {now}": "Korrigiert am {time} durch {by}: Die Reihenfolge ist jetzt {now}",
+  "Corrected on {time} by {by}: {name} is now called {now}": "Korrigiert am {time} durch {by}: {name} heißt jetzt {now}",
   Countdown: "Countdown",
+  "Running order": "Reihenfolge",
   "Counting is {n} vote behind": "{n} Stimme noch nicht gezählt",
   "Counting is {n} votes behind": "{n} Stimmen noch nicht gezählt",
   "Counting is behind": "Zählung im Rückstand",

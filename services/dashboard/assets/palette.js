@@ -6,8 +6,8 @@ const CHOSEN = /^#?([0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})$/i;
 export const NO_COLOUR = "var(--series-none)";
 
 /** Returns the participant's colour as a style sheet has it. */
-export function colourOf({ color, order }) {
+export function colourOf({ color, number }) {
   const [, chosen] = CHOSEN.exec(color ?? "") ?? [];
   if (chosen) return `#${chosen}`;
-  return Number.isFinite(order) ? `var(--series-${((order + COLOURS - 1) % COLOURS) + 1})` : NO_COLOUR;
+  return Number.isFinite(number) ? `var(--series-${((number + COLOURS - 1) % COLOURS) + 1})` : NO_COLOUR;
 }

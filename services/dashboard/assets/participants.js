@@ -11,22 +11,22 @@ export class Participants {
   corrections = [];
 
   /** Takes over the data of a `details` event. */
-  update({ title, image, seal, corrections, participants }) {
+  update({ title, image, seal, corrections, running_order: keys, participants }) {
     this.title = title ?? "";
     this.image = picture(image);
     this.seal = seal;
     this.corrections = corrections ?? [];
     this.#people = new Map(
-      Object.entries(participants).map(([key, { title: name, image: face, color, running_number: order }]) => [
-        key,
-        { key, name: name || `No. ${order}`, image: picture(face), color, order },
-      ]),
+      keys.map((key, order) => {
+        const { title: name, image: face, color, running_number: number } = participants[key];
+        return [key, { key, name: name || `No. ${number}`, image: picture(face), color, number, order }];
+      }),
     );
   }
 
-  /** `{key, name, image, color, order}` of all, by number. */
+  /** `{key, name, image, color, number, order}` of all, in running order. */
   get all() {
-    return [...this.#people.values()].toSorted((a, b) => a.order - b.order);
+    return [...this.#people.values()];
   }
 
   /** Returns the participant of this key; one that is not known is named by the key. */

@@ -50,16 +50,27 @@ function scale(key, { id, title, most }, at, fraction) {
   return set;
 }
 
+/** Offers the participants at each position, in their order; a choice that was made stays. */
+export function arrangeBallot(form, participants) {
+  for (const choice of form.querySelectorAll("select")) {
+    const chosen = choice.value;
+    const before = new Map([...choice.options].map((option) => [option.value, option]));
+    const options = participants.map(({ participant_key: key, title }) => Object.assign(before.get(key) ?? new Option("", key), { text: title || key }));
+    choice.replaceChildren(before.get(""), ...options);
+    choice.value = chosen;
+  }
+}
+
 /** Fills the ballot: a choice of participants for each position; `cast` gets the positions. */
 export function fillBallot(form, positions, participants, cast) {
   const choices = new Map();
   for (const position of [...positions].sort((one, other) => (one.index ?? 0) - (other.index ?? 0))) {
-    const options = participants.map((each) => new Option(each.title || each.participant_key, each.participant_key));
-    const choice = make("select", { name: position.id }, new Option("–", ""), ...options);
+    const choice = make("select", { name: position.id }, new Option("–", ""));
     choices.set(position.id, choice);
     const points = position.votes === 1 ? "1 point" : `${position.votes} points`;
     form.querySelector("#positions").append(make("label", {}, make("span", {}, position.title || position.id, make("span", { className: "soft" }, ` ${points}`)), choice));
   }
+  arrangeBallot(form, participants);
   // each participant once
   const follow = () => {
     const taken = [...choices.values()].map((choice) => choice.value);

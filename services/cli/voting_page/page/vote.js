@@ -1,7 +1,7 @@
 // The voting page. The contest and its live results come from the public API, without a key; all that concerns the
 // voter goes through the page's own backend, which holds the key.
 
-import { fillBallot, ratingForm, showRating } from "./forms.js";
+import { arrangeBallot, fillBallot, ratingForm, showRating } from "./forms.js";
 import { ask, make, newId, send } from "./requests.js";
 
 const api = document.documentElement.dataset.api;
@@ -14,7 +14,10 @@ const WORDS = { rating: ["rating", "ratings"], ordering: ["point", "points"] };
 const plural = (count, [one, many] = ["vote", "votes"]) => `${number.format(count)} ${count === 1 ? one : many}`;
 const PHASES = { announced: "Not open yet", running: "Open", finished: "Closed" };
 
+const RENEW_MS = 3_000; // within it phones read the contest again
+
 let contest = null;
+let latest = null; // the last results
 let allowance = null;
 let votes = [];
 let ahead = 0; // how far the service's clock is ahead of this one, in ms
@@ -42,10 +45,7 @@ async function choose() {
 async function open() {
   contest = await ask(`${api}/public/contests/${encodeURIComponent(key)}`);
   if (!contest) return;
-  document.title = element("title").textContent = contest.title || contest.contest_key;
-  element("about").textContent = contest.description ?? "";
-  if (contest.image) Object.assign(element("image"), { src: picture(contest.image), hidden: false });
-  element("participants").append(...contest.participants.map(participant));
+  showContest();
   if (contest.positions) {
     showBallot = fillBallot(element("ballot"), contest.positions, contest.participants, (positions) => vote({ positions }));
     element("ballot").hidden = false;
@@ -57,15 +57,45 @@ async function open() {
   setInterval(tick, 1000);
 }
 
+/** Shows title, texts, pictures and participants; what a voter has filled in stays. */
+function showContest() {
+  document.title = element("title").textContent = contest.title || contest.contest_key;
+  element("about").textContent = contest.description ?? "";
+  if (contest.image) Object.assign(element("image"), { src: picture(contest.image), hidden: false });
+  const focused = document.activeElement;
+  const items = contest.participants.map((each) => {
+    const before = shown.get(each.participant_key);
+    return before?.of === JSON.stringify(each) ? before.item : participant(each);
+  });
+  element("participants").replaceChildren(...items);
+  if (focused?.isConnected) focused.focus();
+}
+
+/** Reads the contest again, some time after a change, so that not all phones ask at once, until it has the change. */
+async function renew(updated) {
+  for (let attempt = 0; attempt < 5 && contest.updated < updated; attempt += 1) {
+    await new Promise((resolve) => setTimeout(resolve, Math.random() * RENEW_MS));
+    const found = await ask(`${api}/public/contests/${encodeURIComponent(key)}`);
+    if (!found) return;
+    contest = { ...found, phase: contest.phase, start: contest.start, end: contest.end };
+    showContest();
+    if (contest.positions) arrangeBallot(element("ballot"), contest.participants);
+    if (latest) showResults(latest);
+    showOwn();
+    showLeft();
+  }
+}
+
 function participant(each) {
   const title = each.title || each.participant_key;
   const counts = make("span", { className: "soft" });
   const name = make("span", { className: "name" }, make("strong", {}, title), counts);
   const share = make("progress", { max: 1, value: 0, ariaLabel: `Share of ${title}` });
   const image = each.image ? [make("img", { src: picture(each.image), alt: "", width: 64, height: 64 })] : [];
-  const its = { counts, share, title, ...control(each, title) };
+  const its = { counts, share, title, of: JSON.stringify(each), ...control(each, title) };
+  its.item = make("li", {}, ...image, name, ...[its.form ?? its.button].filter(Boolean), share);
   shown.set(each.participant_key, its);
-  return make("li", {}, ...image, name, ...[its.form ?? its.button].filter(Boolean), share);
+  return its.item;
 }
 
 /** Returns a participant's button, with its form in a rating contest; neither where a ballot is filled in. */
@@ -85,12 +115,13 @@ function picture({ url, sizes }) {
 function follow() {
   const stream = new EventSource(`${api}/public/contests/${encodeURIComponent(key)}/results/stream`);
   stream.addEventListener("phase", (event) => {
-    const { phase, start, end, server_time: now } = JSON.parse(event.data);
+    const { phase, start, end, updated, server_time: now } = JSON.parse(event.data);
     ahead = Date.parse(now) - Date.now();
     Object.assign(contest, { start, end });
     showPhase(phase);
+    renew(updated);
   });
-  stream.addEventListener("results", (event) => showResults(JSON.parse(event.data)));
+  stream.addEventListener("results", (event) => showResults((latest = JSON.parse(event.data))));
   stream.addEventListener("gone", () => stream.close());
 }
 

@@ -4,6 +4,7 @@ import { Announcements } from "./screen-reader.js";
 import { saveCsv, savePng } from "./export.js";
 import { isLate, showLink, showTime, showTitle } from "./headline.js";
 import { History } from "./history.js";
+import { follow, make, setText } from "../keyed-elements.js";
 import { element, isCommand, parameter, setParameter, write } from "../page-elements.js";
 import { Participants } from "../participants.js";
 import { ahead, figures, Movement, placesOf } from "../participant-ranks.js";
@@ -57,6 +58,7 @@ function render() {
     showTitle(people.title || KEY, people.image, state.standing);
     showLink(state);
     desk.render();
+    showRunningOrder();
     showSeal();
     showCorrections();
     showFigures(found);
@@ -106,21 +108,30 @@ function showSeal() {
   element("sealed-file").href = `${PATH}/certificate`;
 }
 
+/** Who performs in which order, for a presenter, while nothing is revealed. */
+function showRunningOrder() {
+  const list = element("running-order");
+  list.hidden = !isPresenter || state.standing?.show.state === "reveal";
+  if (!list.hidden) follow(list, people.all, (person) => person.key, () => make("li"), (line, person) => setText(line, person.name));
+}
+
 const CORRECTED = {
+  title: mark("Corrected on {time} by {by}: {name} is now called {now}"),
+  running_order: mark("Corrected on {time} by {by}: the order is now {now}"),
   approved: mark("Corrected on {time} by {by}: {name} is admitted again, once the contest is reopened"),
   pending: mark("Corrected on {time} by {by}: {name} is withdrawn, once the contest is reopened"),
   rejected: mark("Corrected on {time} by {by}: {name} is disqualified, once the contest is reopened"),
 };
 
-/** Titles and statuses that were changed after the end, beside those that people voted for. */
+/** Titles, statuses and the order, where they were changed after the end, beside those that people voted for. */
 function showCorrections() {
   const list = element("corrections");
   list.hidden = !people.corrections.length;
   const lines = people.corrections.map(({ participant_key: key, member, title, after, corrected, corrected_by: by }) => {
     const line = document.createElement("li");
-    const text = member === "title" ? mark("Corrected on {time} by {by}: {name} is now called {title}") : CORRECTED[after];
     const name = key === null ? people.title || KEY : title || people.of(key).name;
-    line.textContent = t(text, { time: words.date(Date.parse(corrected)), by: by ?? "–", name, title: after ?? "–" });
+    const now = member === "running_order" ? after.map((act) => people.of(act).name).join(", ") : (after ?? "–");
+    line.textContent = t(CORRECTED[member] ?? CORRECTED[after], { time: words.date(Date.parse(corrected)), by: by ?? "–", name, now });
     return line;
   });
   list.replaceChildren(...lines);
@@ -153,7 +164,7 @@ function showClock() {
   write("per-minute", minute === null ? "" : t("{n} a minute", { n: words.number(Math.round(minute)) }));
 }
 
-/** Returns all rows of the ranking; while counts are hidden, participants by number without any. */
+/** Returns all rows of the ranking; while counts are hidden, participants in running order without any. */
 function rowsOf(found) {
   const counts = state.latest;
   if (!counts) return state.standing?.hidden ? people.all.map((person) => ({ ...person, colour: colourOf(person) })) : [];

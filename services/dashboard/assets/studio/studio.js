@@ -53,10 +53,10 @@ async function edit() {
   element("show-page").href = `/dashboard/contests/${encodeURIComponent(key)}`;
   element("save").textContent = t("Save the contest");
   control = new Control(key, who.permissions, { report, changed: shown });
-  acts = new Acts(key, { report, changed: preview, judged: () => control.previewReopening(), hasBegun: () => ["running", "finished"].includes(contest.phase), isOver: () => contest.phase === "finished" });
+  acts = new Acts(key, { report, ordered: shown, changed: preview, judged: () => control.previewReopening(), hasBegun: () => ["running", "finished"].includes(contest.phase), isOver: () => contest.phase === "finished" });
   await shown(contest);
   try {
-    await acts.load();
+    await acts.load(contest);
   } catch (error) {
     report(said(error));
   }
@@ -115,7 +115,7 @@ async function saveTable() {
   try {
     const { body: counts } = await read(`/contests/${encodeURIComponent(key)}/vote_updates?details=true`);
     const people = counts.participants;
-    const rows = placesOf(counts, (act) => people[act].running_number).map((place) => ({ ...place, name: people[place.key].title ?? "" }));
+    const rows = placesOf(counts, (act) => counts.running_order.indexOf(act)).map((place) => ({ ...place, name: people[place.key].title ?? "" }));
     saveCsv({ title: counts.title ?? "", counts, rows, time: serviceTime() });
   } catch (error) {
     report(said(error));

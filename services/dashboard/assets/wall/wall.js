@@ -163,7 +163,7 @@ function showClock() {
   write("countdown", text);
 }
 
-/** Returns all rows: covered places first, participants by number while there are no counts. */
+/** Returns all rows: covered places first, participants in running order while there are no counts. */
 function rowsOf() {
   const { board } = state;
   if (!board) return people.all.map((person) => ({ ...person, colour: colourOf(person) }));
