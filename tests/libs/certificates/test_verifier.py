@@ -125,7 +125,7 @@ async def test_it_notices_every_changed_member_of_a_certificate_and_of_a_proof(t
     certificate = (await log.certify()).model_dump(mode="json")
     found = verifier.certificate_of(verifier.Export(tmp_path), certificate)
     assert list(verifier.differences("", certificate, found)) == []
-    changed = list(changes(certificate))
+    changed = [*changes(certificate), *reshaped(certificate)]
     assert len(changed) > 60
     for forged in changed:
         assert list(verifier.differences("", forged, found)), forged
@@ -206,3 +206,15 @@ def changes(value: Any) -> Iterator[Any]:
         yield not value
     else:
         yield 1 if value is None else value + 1
+
+
+def reshaped(value: Any) -> Iterator[Any]:
+    """Yield the value with a member less, or with one more that is null, one at a time."""
+    if isinstance(value, dict):
+        yield value | {"more": None}
+        for name, member in value.items():
+            yield {other: value[other] for other in value if other != name}
+            yield from (value | {name: changed} for changed in reshaped(member))
+    elif isinstance(value, list):
+        for at, member in enumerate(value):
+            yield from ([*value[:at], changed, *value[at + 1 :]] for changed in reshaped(member))
