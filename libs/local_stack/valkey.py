@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
@@ -66,7 +67,8 @@ async def _away(url: str, timeout_s: float) -> AwayServer | None:
     except (RedisError, OSError):
         return AwayServer(address)
     finally:
-        await client.aclose()
+        with suppress(RedisError, OSError):  # a server that does not answer delays the end of its connection, too
+            await client.aclose()
     return None
 
 

@@ -21,7 +21,7 @@ from redis.exceptions import AuthenticationError, RedisError
 
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
-from libs.local_stack import errors, java, valkey
+from libs.local_stack import errors, java, ports, valkey
 from libs.local_stack.errors import Exit, StackError
 from libs.local_stack.kafka import address_with
 from libs.local_stack.kafka import answers as kafka_answers
@@ -254,3 +254,13 @@ def test_containers_without_docker_are_refused(tmp_path: Path, monkeypatch: pyte
     settings = StackSettings(data_dir=tmp_path, stack="containers", kafka_bootstrap_servers=None, valkey_url=None)
     with pytest.raises(StackError, match="TALLY_STACK=native"):
         choose(settings, Topology(), tmp_path, reaper=None, report=Silence())  # type: ignore[arg-type]
+
+
+async def test_a_server_is_away_also_if_its_connection_cannot_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def aclose(_: Redis) -> None:
+        raise RedisError("Timed out closing connection after 0.3")
+
+    monkeypatch.setattr(Redis, "aclose", aclose)
+    [port] = ports.free_ports(1)
+    found = await valkey.away_servers(f"redis://127.0.0.1:{port}/0")
+    assert [server.address for server in found] == [f"127.0.0.1:{port}"]
