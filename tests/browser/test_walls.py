@@ -42,7 +42,7 @@ async def shows_only(page: Page, title: str) -> None:
     await expect(page.locator("body")).to_contain_class("unknown")
     await expect(page.locator("#contest-title")).to_have_text(title)
     await expect(page.get_by_role("dialog")).to_have_count(0)
-    assert (await page.locator("body").inner_text()).strip() == title
+    await expect(page.locator("body")).to_have_text(title, use_inner_text=True)
 
 
 async def test_hidden_counts_reach_a_wall_only_when_somebody_decides_to_show_them(api: Api, visit: Visit) -> None:
@@ -85,6 +85,7 @@ async def test_a_wall_of_another_browser_follows_the_desk_and_receives_only_what
     desk = await visit(page_of(contest))
     await expect(wall.locator("#count")).to_have_text("1,721")
     await picture(wall, "wall-live")
+    await expect(desk.locator("#count")).to_have_text("1,721")
     await desk.keyboard.press("h")
     await expect(wall.locator("#held-mark")).to_contain_text("Held at")
     await lead(contest, 1, 1_000)
@@ -130,6 +131,7 @@ async def test_a_wall_shows_the_title_alone_while_it_does_not_know_the_show(
     await wall.reload()
     await shows_only(wall, "Final")
     await wall.unroute("**/show/stream")
+    await expect(wall.locator("body")).not_to_contain_class("unknown")
     await expect(wall.locator("#count")).to_have_text("911")
     assert (await api.client.delete(f"/keys/{reader.key_id}")).status_code == 204
     await shows_only(wall, "Final")
