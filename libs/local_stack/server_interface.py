@@ -13,10 +13,12 @@ from libs.local_stack.errors import StackError
 
 
 class AwayServer(NamedTuple):
-    """A server that does not answer; with `refusal`, it refuses the user or password, and this is its error."""
+    """A server that does not answer; with `refusal`, it refuses the user or password, and this is its error; with
+    `error`, it answers every command with this."""
 
     address: str
     refusal: str = ""
+    error: str = ""
 
 
 class Server(Watched, Protocol):

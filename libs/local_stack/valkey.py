@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from redis.asyncio import Redis
-from redis.exceptions import AuthenticationError, RedisError
+from redis.exceptions import AuthenticationError, RedisError, ResponseError
 
 from libs.concurrency.tasks import becomes_true
 from libs.local_stack import errors, ports
@@ -64,6 +64,8 @@ async def _away(url: str, timeout_s: float) -> AwayServer | None:
         await client.ping()
     except AuthenticationError as error:
         return AwayServer(address, str(error))
+    except ResponseError as error:
+        return AwayServer(address, error=str(error))
     except (RedisError, OSError):
         return AwayServer(address)
     finally:

@@ -1,19 +1,22 @@
 """Faults of the disk below the log of a broker, the append-only file of a Valkey, and the object store.
 
 It is full, broken, or slow. A broker that cannot write its log ends, and the supervisor starts it again until it
-can; a Valkey refuses writes until it can. Nobody has to help.
+can; a Valkey refuses writes until it can. After a failed fsync it refuses them for ever, and an operator starts it
+again, as `tally doctor` says.
 """
 
 import asyncio
 import errno
+import json
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import httpx
 
+from libs.local_stack.valkey import away_servers
 from tests.campaign.evidence import Choose, expect
 from tests.campaign.stage import Stage
 from tests.support.http_clients import http_client
@@ -21,6 +24,8 @@ from tests.support.http_clients import http_client
 SLOW_MS: Final = 300
 UPLOAD_EVERY_S: Final = 0.5
 TIMEOUT_S: Final = 20.0
+WRITES_AGAIN_S: Final = 3.0
+"""Time after which Valkey has tried its disk again, which it does each second."""
 CONTENT_BYTES: Final = 100_000
 RECORD: Final = {"filename": "a.txt", "file_type": "text/plain", "file_extension": "txt"}
 
@@ -62,6 +67,19 @@ async def disk_of(choose: Choose, disk: Disk, stage: Stage) -> AsyncIterator[Non
     finally:
         for page in pages:
             page.error = page.delay_ms = 0
+        await _start_again(stage, [name for name in names if name.startswith("valkey")])
+
+
+async def _start_again(stage: Stage, names: Sequence[str]) -> None:
+    """Start the servers of Valkey that still refuse all when they had time to write again."""
+    if not names:
+        return
+    await asyncio.sleep(WRITES_AGAIN_S)
+    refusing = [server.address for server in await away_servers(stage.stack.stack["valkey"]) if server.error]
+    ports = json.loads((stage.stack.data_dir / "ports.json").read_text())
+    for name in names:
+        if any(address.endswith(f":{ports[name]}") for address in refusing):
+            await stage.start(name)
 
 
 @asynccontextmanager

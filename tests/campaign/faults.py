@@ -12,7 +12,6 @@ from typing import Final
 
 import psutil
 
-from libs.local_stack.errors import StackError
 from tests.campaign.clock import CLOCKS, clock_off
 from tests.campaign.disk import DISKS, disk_of, store_of
 from tests.campaign.evidence import Choose, expect
@@ -24,8 +23,6 @@ from tests.campaign.storms import DEAF, IDLE, SLOW, Request, deaf_stream, idle, 
 from tests.support.eventually import eventually
 from tests.support.network import Rule
 
-STARTS: Final = 5
-"""Attempts to start a server again on a busy machine."""
 SET_BACK_S: Final = 3.0
 
 
@@ -66,7 +63,7 @@ async def restarted(choose: Choose, stage: Stage) -> AsyncIterator[None]:
     names = await choose(stage)
     before = stage.pids(names)
     for name in names:
-        await start(stage, name)
+        await stage.start(name)
     yield
     expect(not {*stage.pids(names)} & {*before, 0}, f"{names} still have the processes {before}")
 
@@ -81,7 +78,7 @@ async def lost(choose: Choose, stage: Stage) -> AsyncIterator[None]:
         yield
         expect(all(before) and not any(map(psutil.pid_exists, before)), f"{names} are not down")
     finally:
-        await asyncio.gather(*(start(stage, name) for name in names))
+        await asyncio.gather(*(stage.start(name) for name in names))
 
 
 @asynccontextmanager
@@ -152,17 +149,6 @@ async def stormed(connections: int, request: Request, stage: Stage) -> AsyncIter
     async with storm(connections, request, stage) as opened:
         expect(opened == connections, f"only {opened} connections were opened")
         yield
-
-
-async def start(stage: Stage, name: str) -> None:
-    """Start a process, also on a machine so busy that it takes several attempts."""
-    for attempt in range(STARTS):
-        try:
-            await stage.stack.restart(name)
-            return
-        except StackError:
-            if attempt == STARTS - 1:
-                raise
 
 
 async def everyone(stage: Stage) -> list[str]:

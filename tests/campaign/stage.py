@@ -12,6 +12,7 @@ import psutil
 from redis.exceptions import RedisError
 
 from libs.deployment.deployment import Deployment
+from libs.local_stack.errors import StackError
 from libs.local_stack.service_process import ServiceProcess
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Silence
@@ -38,6 +39,8 @@ TOPOLOGIES: Final[Mapping[str, Mapping[str, Any]]] = {
     },
 }
 
+STARTS: Final = 5
+"""Attempts to start a server again on a busy machine."""
 KINDS: Final = ("gateway", "projector", "kafka", "valkey")
 
 
@@ -74,6 +77,16 @@ class Stage:
         former = self.version.resolve()
         sources = changed_copy(former, self.version.with_name(f"after {former.parent.name}"), [])
         replace_link(self.version, sources)
+
+    async def start(self, name: str) -> None:
+        """Start a process, also on a machine so busy that it takes several attempts."""
+        for attempt in range(STARTS):
+            try:
+                await self.stack.restart(name)
+                return
+            except StackError:
+                if attempt == STARTS - 1:
+                    raise
 
     def pids(self, names: Sequence[str]) -> list[int]:
         """Return the processes; 0 for one that is down."""

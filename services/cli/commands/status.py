@@ -93,7 +93,7 @@ async def read_present_status(addresses: DeploymentAddresses) -> Status:
                 raise
             unread = [Away("all partitions", f"away: {error}")]
         away = [
-            Away(f"{server} {each.address}", f"away: {each.refusal or 'does not answer'}")
+            Away(f"{server} {each.address}", f"away: {each.refusal or each.error or 'does not answer'}")
             for server, found in zip(("Kafka", "Valkey"), await servers.away, strict=True)
             for each in found
         ]

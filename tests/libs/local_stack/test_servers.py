@@ -25,6 +25,7 @@ from libs.local_stack import errors, java, ports, valkey
 from libs.local_stack.errors import Exit, StackError
 from libs.local_stack.kafka import address_with
 from libs.local_stack.kafka import answers as kafka_answers
+from libs.local_stack.server_interface import AwayServer
 from libs.local_stack.servers import Servers, choose
 from libs.local_stack.settings import StackSettings, Topology
 from libs.local_stack.startup_report import Silence
@@ -264,3 +265,18 @@ async def test_a_server_is_away_also_if_its_connection_cannot_be_closed(monkeypa
     [port] = ports.free_ports(1)
     found = await valkey.away_servers(f"redis://127.0.0.1:{port}/0")
     assert [server.address for server in found] == [f"127.0.0.1:{port}"]
+
+
+async def test_a_server_that_refuses_commands_is_away_with_its_reason() -> None:
+    """As Valkey does whose append-only file could not be written."""
+    reason = "MISCONF Errors writing to the AOF file: Input/output error"
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while request := await reader.read(1000):
+            writer.write(f"-{reason}\r\n".encode() if b"PING" in request else b"+OK\r\n" * request.count(b"*"))
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as listener:
+        port = listener.sockets[0].getsockname()[1]
+        found = await valkey.away_servers(f"redis://127.0.0.1:{port}/0")
+    assert found == [AwayServer(f"127.0.0.1:{port}", error=reason)]

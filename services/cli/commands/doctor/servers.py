@@ -125,6 +125,10 @@ def _answers(server: str, address: str, away: Sequence[AwayServer], answers: boo
         names = f"TALLY_{server.upper()}_USERNAME and TALLY_{server.upper()}_PASSWORD"
         remedy = f"correct the user and password in {setting if '@' in address else names}"
         return problem(server, f"refuses the user or password at {places}: {refused}", remedy)
+    failed = next(filter(None, (each.error for each in away)), "")
+    if failed:
+        remedy = "see that it can write to its disk, and start it again"
+        return problem(server, f"refuses every command at {places}: {failed}", remedy, away=True)
     if answers:
         return problem(server, f"does not answer at {places}; the other servers do", "start it again", away=True)
     return problem(
