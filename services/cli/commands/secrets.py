@@ -1,6 +1,7 @@
 """`tally secrets`: lists, rotates and retires the secrets that sign sessions, receipts, upload addresses and
 links of screens, and those that encrypt positions."""
 
+import asyncio
 import time
 from enum import StrEnum
 from typing import Annotated, Final
@@ -51,7 +52,9 @@ async def rotate_secret(deployment: Deployment, purpose: Name, execute: Execute 
     since, text = None, f"Run again with --execute: a new secret signs {purpose} {AHEAD_S} s later."
     if execute:
         await record_action(deployment, "secret rotated", purpose=purpose)
-        since = timestamp((await rotate(deployment.store, _stored(purpose), _now())).since)
+        since = timestamp(
+            (await rotate(deployment.store, _stored(purpose), await _latest(deployment, purpose))).since
+        )
         text = f"A new secret signs {purpose} from {since}."
     return Result({"purpose": purpose, "since": since, "executed": execute}, [text])
 
@@ -85,6 +88,17 @@ def _states(ring: list[RingSecret]) -> list[tuple[RingSecret, str]]:
     signing = max((secret for secret in ring if secret.since <= _now()), default=ring[0])
     states = ("signs" if one is signing else "waits" if one.since > signing.since else "verifies" for one in ring)
     return list(zip(ring, states, strict=True))
+
+
+async def _latest(deployment: Deployment, purpose: Purpose) -> int:
+    """Return the time now; of receipts the last with which a vote was stamped, if Valkey's clock was ahead.
+
+    A receipt is signed by the secret of its vote's time, which must not change afterwards.
+    """
+    if purpose is not Purpose.RECEIPTS:
+        return _now()
+    states = await asyncio.gather(*map(deployment.vote_views.state, deployment.votes.numbers))
+    return max(_now(), *(state.clock for state in states))
 
 
 def _now() -> int:
