@@ -92,7 +92,7 @@ def test_some_large_requests_for_memory_are_refused_and_counted(preload: Preload
         with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == b"ready\n"
-            page.memory_short = process.pid if is_short else process.pid + 1
+            page.memory_short = process.pid if is_short else os.getpid()
             output, _ = process.communicate(b"\n", timeout=60)
         assert (int(output) > 0) is is_short
         assert int(output) <= page.memory_refused
