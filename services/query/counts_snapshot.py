@@ -22,7 +22,7 @@ from libs.results.contest_results import Results, results_of
 from libs.results.frozen_counts import thaw
 from libs.tally.contest import Contest, ParticipantStatus, Phase
 from libs.tally.counts import RatingSums, VoteSums
-from libs.tally.errors import TallyError
+from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.views.votes.reply_types import ContestCounts
 from libs.views.votes.vote_views import VoteViews
 from libs.web.responses import etag, not_modified
@@ -97,9 +97,13 @@ class ContestSums:
         asked = {partition for its in due.values() for partition in its}
         asked.update(partition for partition, offset in wanted.items() if not self._has_reached(partition, offset))
         stale = await self._views.changed(self._contest, {each: self._parts[each] for each in sorted(asked)})
+        whole = await self._whole([partition for partition in stale if self._parts[partition] is None])
         fetched = await asyncio.gather(
             *(self._views.counts(partition, self._contest, self._parts[partition]) for partition in stale)
         )
+        for partition, part in zip(stale, fetched, strict=True):
+            if part is not None and part.position.offset < whole.get(partition, 0):
+                raise _rebuilt()
         for group, its in due.items():
             is_surprised = any(each in stale and not self._watched.is_noted(group, each) for each in its)
             self._watched.note_read(group, its)
@@ -120,6 +124,17 @@ class ContestSums:
                 self._parts[partition] = part
         return bool(changed)
 
+    async def _whole(self, partitions: Sequence[int]) -> dict[int, int]:
+        """Return the offsets that views have reached which hold all that they ever answered.
+
+        Asked before a partition is first read. Later its former counts show a view that lost data. Raises
+        `ViewsUnavailable` for a view that is being folded again since its server was started.
+        """
+        states = await asyncio.gather(*map(self._views.state, partitions))
+        if not all(state.same_run for state in states):
+            raise _rebuilt()
+        return {partition: state.position.offset for partition, state in zip(partitions, states, strict=True)}
+
     def _has_reached(self, partition: int, offset: int) -> bool:
         """Return whether the held counts contain everything before `offset`; True of a partition without them."""
         part = self._parts.get(partition)
@@ -135,6 +150,10 @@ class ContestSums:
         """The current sums; later refreshes do not change the returned object."""
         parts = {partition: part for partition, part in self._parts.items() if part is not None}
         return joined(self._figures, self._ratings, parts)
+
+
+def _rebuilt() -> ViewsUnavailable:
+    return ViewsUnavailable("Counts are being computed again from the log; retry shortly.", retry_after_s=1)
 
 
 def _went_back(held: ContestCounts | None, found: ContestCounts) -> bool:

@@ -1,6 +1,6 @@
 """Views of votes with single calls, and with folds of events, where the product makes calls for many at once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from libs.contracts.codec import Undecodable
@@ -44,3 +44,11 @@ class VoteViews(vote_views.VoteViews):
     async def apply(self, partition: int, start: Position, items: Sequence[FoldInput], end: int) -> None:
         """Fold events."""
         await self.apply_items(partition, start, [fold_item(*item) for item in items], end)
+
+
+async def let_be_whole(views: vote_views.VoteViews, partitions: Iterable[int]) -> None:
+    """Let views hold all that was ever answered, as an opened gate says, without the fence that would open it."""
+    for partition in partitions:
+        fence = await views.shut(partition, 0)
+        assert fence is not None
+        await views._valkey.call("HSET", f"{views._base(partition)}:gate", "run", fence.run)

@@ -56,7 +56,7 @@ from tests.support.builders import a_cast, a_report
 from tests.support.freshness import make_fresh
 from tests.support.permissive_guard import Unguarded
 from tests.support.positions import position_tokens
-from tests.support.vote_views import FoldInput, VoteViews
+from tests.support.vote_views import FoldInput, VoteViews, let_be_whole
 
 PARTITIONS = 4
 START_MS = 1_790_000_000_000
@@ -309,6 +309,7 @@ async def open_environment(
                 env.tokens = await position_tokens(storage)
                 for catalogue in env.production, env.test:
                     await catalogue.begin()
+                await let_be_whole(env.views, range(PARTITIONS))
                 yield env
     await valkey.close()
 

@@ -32,7 +32,7 @@ from tests.services.query.timeline_reads import PATH, START, minute, read, song,
 from tests.support.builders import a_removal
 from tests.support.eventually import eventually
 from tests.support.hypothesis_examples import examples
-from tests.support.vote_views import VoteViews
+from tests.support.vote_views import VoteViews, let_be_whole
 
 pytestmark = pytest.mark.usefixtures("nothing_is_held")
 
@@ -150,6 +150,7 @@ async def test_up_to_any_interval_it_adds_up_to_what_was_counted_by_then(
     await catalogue.register("one", "sms", mapping={"x": "a", "y": "é", "1": "a"}, is_in_total=True)
     await catalogue.register("one", "tv", mapping={"y": "b", "x": "c"}, is_in_total=False)
     views = VoteViews(valkey, namespace, PARTITIONS)
+    await let_be_whole(views, range(PARTITIONS))
     projection = VotesProjection(votes_topic("t", PARTITIONS), views, None)
     shown = Shown(views, catalogue.views, Timeline(views))
     start, at, latest_ms = Position("log", 0), 0, 0
