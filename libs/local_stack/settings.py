@@ -87,7 +87,9 @@ class StackSettings(EnvironmentSettings):
     valkey_fsync: Literal["everysec", "always", "no"] = Field(
         "everysec", description="When the local Valkey flushes its append-only file to the disk."
     )
-    stack_start_timeout_s: float = Field(60.0, gt=0, description="How long a local server may take to answer.")
+    stack_start_timeout_s: float = Field(
+        60.0, gt=0, description="How long a local server, and then the services, may take to answer."
+    )
     stack_min_free_mb: int = Field(512, ge=0, description="Disk space below which the local stack does not start.")
 
     @model_validator(mode="after")

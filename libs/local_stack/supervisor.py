@@ -64,7 +64,6 @@ async def _answers(client: httpx.AsyncClient, url: str) -> bool:
 
 
 ENDS_BEFORE_READY = 3
-READY_S = 60.0
 
 
 class Preparation(Protocol):
@@ -176,8 +175,8 @@ class Supervisor:
     async def start(self) -> dict[str, Any]:
         """Start all, wait for `/readyz` and the development credentials, and return `stack`.
 
-        Raises `StackError`, unless it `waits` also after `READY_S`; after any error, also a cancellation, nothing
-        is left running.
+        Raises `StackError`, unless it `waits` also after `stack_start_timeout_s`; after any error, also a
+        cancellation, nothing is left running.
         """
         try:
             await self._start()
@@ -284,7 +283,7 @@ class Supervisor:
             return objects.as_uri()
 
     async def _until_ready(self, base_url: str) -> None:
-        deadline = time.monotonic() + READY_S
+        deadline = time.monotonic() + self._settings.stack_start_timeout_s
         async with httpx.AsyncClient(
             base_url=base_url, verify=public_authorities(), timeout=2.0, trust_env=False
         ) as client:
@@ -299,7 +298,11 @@ class Supervisor:
 
     def _not_ready(self, ending: str | None) -> None:
         """Raise `StackError`, or show an operator where to look; `ending`: a service that ends at once."""
-        name, log, reason = "tally", self.data_dir / "logs", f"/readyz not 200 in {READY_S:g} s"
+        name, log, reason = (
+            "tally",
+            self.data_dir / "logs",
+            f"/readyz not 200 in {self._settings.stack_start_timeout_s:g} s",
+        )
         if ending is not None:
             name, log, reason = ending, log / f"{ending}.log", "it ends at once"
         if not self._waits:

@@ -5,6 +5,7 @@ A receipt opens what it may, and proves its vote.
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -53,7 +54,7 @@ class Finals:
         release = {"result_release": "by_hand", "vote_visibility": "hidden_until_end"}
         shown = release if is_by_hand else {"vote_visibility": "hidden_until_vote"}
         free = {"max_participant": LIMIT, "max_contest": LIMIT}
-        contest = await Api(self.crowd.client).contest(2, running(free=free, **shown))
+        contest = await Api(self.crowd.client, math.inf).contest(2, running(free=free, **shown))
         poll = Poll(f"final {len(self.crowd.oracle.polls)}", contest, [Rule(LIMIT, 0.0, 0.0)], LIMITS)
         self.crowd.oracle.polls.append(poll)
         votes = await asyncio.gather(*(self._vote(poll, number) for number in range(VOTERS)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from tests.support.eventually import eventually
+from tests.support.eventually import DEADLINE_S, eventually
 from tests.support.retried import final_answer
 
 
@@ -121,6 +121,8 @@ class Contest:
 @dataclass(frozen=True)
 class Api:
     client: httpx.AsyncClient
+    deadline_s: float = DEADLINE_S
+    """Seconds in which a record must be created."""
 
     async def contest(self, participants: int = 2, body: dict[str, Any] | None = None, **config: Any) -> Contest:
         """Create a contest, a running one unless `body` differs."""
@@ -135,7 +137,9 @@ class Api:
     async def _create(self, path: str, body: dict[str, Any]) -> str:
         """Create a record and return its key; sent again while a busy machine has not folded it in time."""
         headers = {"Idempotency-Key": new_id()}
-        answer = await final_answer(lambda: self.client.post(path, json=body, headers=headers))
+        answer = await final_answer(
+            lambda: self.client.post(path, json=body, headers=headers), deadline_s=self.deadline_s
+        )
         assert answer.status_code in (200, 201), answer.text
         key: str = answer.json()["key"]
         return key

@@ -15,7 +15,6 @@ import pytest
 from rich.console import Console
 
 from libs.deployment.settings import DeploymentAddresses
-from libs.local_stack import supervisor as supervisors
 from libs.local_stack.child_process import LONGEST_DELAY_S
 from libs.local_stack.errors import Exit, StackError
 from libs.local_stack.reaper import start_time
@@ -29,7 +28,9 @@ from tests.support.http_clients import http_client
 from tests.support.stand_in_services import BROKEN, GATEWAY, LATE, PROJECTOR, STUBBORN, RecordingPreparation
 
 
-def supervisor(servers: Servers, data_dir: Path, namespace: str, **options: Any) -> Supervisor:
+def supervisor(
+    servers: Servers, data_dir: Path, namespace: str, *, timeout_s: float = 60, **options: Any
+) -> Supervisor:
     """One over the session's servers, so that it starts in an instant."""
     addresses = servers.addresses
     settings = StackSettings(
@@ -37,6 +38,7 @@ def supervisor(servers: Servers, data_dir: Path, namespace: str, **options: Any)
         namespace=namespace,
         kafka_bootstrap_servers=addresses.kafka,
         valkey_url=addresses.valkey,
+        stack_start_timeout_s=timeout_s,
     )
     given = {"preparation": RecordingPreparation(), "port": 0, "parts": (PROJECTOR, GATEWAY), "report": Silence()}
     return Supervisor(settings, **{**given, **options})
@@ -160,16 +162,15 @@ async def test_a_part_that_cannot_start_ends_it_all_with_its_log(
 
 
 async def test_a_service_that_is_not_ready_stays_for_operators_to_see_and_mend(
-    servers: Servers, tmp_path: Path, namespace: str, monkeypatch: pytest.MonkeyPatch
+    servers: Servers, tmp_path: Path, namespace: str
 ) -> None:
-    monkeypatch.setattr(supervisors, "READY_S", 0.2)
-    refused = supervisor(servers, tmp_path, namespace, parts=(LATE,))
+    refused = supervisor(servers, tmp_path, namespace, parts=(LATE,), timeout_s=0.2)
     with pytest.raises(StackError, match=r"not 200 in 0\.2 s"):
         await refused.start()
     assert refused.pids == {}
     said = StringIO()
     report = Report(Console(file=said, width=500))
-    waiting = supervisor(servers, tmp_path, namespace, parts=(LATE,), report=report, waits=True)
+    waiting = supervisor(servers, tmp_path, namespace, parts=(LATE,), report=report, waits=True, timeout_s=0.2)
     start = asyncio.create_task(waiting.start())
     await eventually((tmp_path / "stack.json").exists)
     assert f"`tally doctor --data-dir {tmp_path}` says why" in said.getvalue()
