@@ -63,7 +63,7 @@ def _computed_of_participant(stored: Stored) -> Document:
         "vote_count": None,
         "rater_count": None,
         "message_count": 0,
-        "waits_for_reopening": False,
+        "waits_for_reopening": None,
     }
 
 
@@ -194,9 +194,9 @@ PARTICIPANTS: Final = Resource(
         },
         "message_count": {"type": "integer", "description": "Always 0: this service does not keep it."},
         "waits_for_reopening": {
-            "type": "boolean",
+            "type": ["boolean", "null"],
             "description": "True if `status` was changed after the contest's end: the result changes only if the "
-            "contest is reopened.",
+            "contest is reopened. Null if that cannot be read at the moment.",
         },
     },
 )

@@ -35,6 +35,9 @@ UpdatedSince = Annotated[
     Query(description="Records changed since then; orders by `updated`."),
     WithJsonSchema(TIME),
 ]
+WAITS: Final = "waits_for_reopening"
+"""Member of a record whose change waits for a reopening; a write's answer then has the header `WAITS_FOR`."""
+WAITS_FOR: Final = "Tally-Waits-For"
 EXAMPLE_KEY: Final = "8c1f0e5a7b2d4c6e9f3a1b50"
 EXAMPLE_TIME: Final = "2026-05-01T18:00:00.000000Z"
 
@@ -88,6 +91,18 @@ def record_answer(row: Resource, description: str) -> Schema:
     }
 
 
+def changed(row: Resource, description: str) -> Schema:
+    """Describe the answer to a change, with the header for one that waits."""
+    answer = record_answer(row, description)
+    if WAITS not in row.computed_members:
+        return answer
+    waits = {
+        "description": "What the change of `status` waits for; absent if it is in force.",
+        "schema": {"type": "string", "enum": ["reopening"]},
+    }
+    return answer | {"headers": answer["headers"] | {WAITS_FOR: waits}}
+
+
 def operation_id(handler: str, row: Resource) -> str:
     """Return `list_contests` or `update_contest`: generated clients name their methods after it."""
     if handler == "page":
@@ -121,8 +136,8 @@ def bodies(row: Resource) -> dict[str, Schema]:
 
 def responses(row: Resource) -> dict[str, dict[int | str, Schema]]:
     """Return the responses by handler; the first one is the handler's usual success."""
-    changed, singular = ("not_found", "in_use"), row.singular.replace("_", " ")
-    replaced = record_answer(row, "Replaced as a whole; only `created` is kept.")
+    refused, singular = ("not_found", "in_use"), row.singular.replace("_", " ")
+    replaced = changed(row, "Replaced as a whole; only `created` is kept.")
     page = {
         "description": "A page. With filters it can be short, even empty, before the last one.",
         "content": {"application/json": {"schema": listed(row)}},
@@ -133,11 +148,11 @@ def responses(row: Resource) -> dict[str, dict[int | str, Schema]]:
         "page": {200: page, **problems("not_found")},
         "get": {200: record_answer(row, f"The {singular}."), **UNCHANGED, **problems("not_found")},
         "patch": {
-            200: record_answer(row, "The changed record."),
-            **problems(*changed, *row.refusals.get("PATCH", ())),
+            200: changed(row, "The changed record."),
+            **problems(*refused, *row.refusals.get("PATCH", ())),
         },
         "delete": {
             204: {"description": "Deleted, with the records that belong to it."},
-            **problems(*changed, *row.refusals.get("DELETE", ())),
+            **problems(*refused, *row.refusals.get("DELETE", ())),
         },
     }

@@ -336,7 +336,10 @@ class _Routes:
         shown = self._row.show(stored)
         with suppress(ViewsUnavailable):
             await self._add(request, caller, [shown])
-        return json_response(shown, status, {"ETag": self._tag(stored, shown)}, replayed=replayed)
+        headers = {"ETag": self._tag(stored, shown)}
+        if shown.get(openapi.WAITS):
+            headers[openapi.WAITS_FOR] = "reopening"
+        return json_response(shown, status, headers, replayed=replayed)
 
     def _tag(self, stored: Stored, shown: Document) -> str:
         """Return the entity tag: the change's time, and a hash of the response if it has more than the record."""

@@ -52,11 +52,11 @@ class ParticipantCounts:
         except NotFound:
             return
         closing = closing_of(snapshot.stored.document)
-        if closing is not None:
-            approved = closing.approved
-            for participant in participants:
-                is_approved = participant["status"] == "approved"
-                participant["waits_for_reopening"] = is_approved != (participant["key"] in approved)
+        approved = None if closing is None else closing.approved
+        for participant in participants:
+            is_approved = participant["status"] == "approved"
+            waits = approved is not None and is_approved != (participant["key"] in approved)
+            participant["waits_for_reopening"] = waits
         totals = snapshot.totals(key.permissions, now()) if "results:read" in key.permissions else None
         if totals is None:
             return
