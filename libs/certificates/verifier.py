@@ -69,7 +69,10 @@ class Export:
 
     def records(self, kind: str, partition: int) -> Iterator[tuple[int, bytes]]:
         """Yield the offset and the value of each record."""
-        part = next(p for p in self.manifest["parts"] if (p["kind"], p["partition"]) == (kind, partition))
+        parts = {(part["kind"], part["partition"]): part for part in self.manifest["parts"]}
+        if (kind, partition) not in parts:
+            raise BrokenFile(f"{self.directory}: its manifest names no {kind} of partition {partition}")
+        part = parts[kind, partition]
         content = (self.directory / part["file"]).read_bytes()
         if sha256(content).hexdigest() != part["sha256"]:
             raise BrokenFile(f"{part['file']} was changed: its SHA-256 is not that of the manifest")
@@ -400,7 +403,7 @@ def proof_problems(proof: Event, certificate: Event) -> Iterator[str]:
         yield "the proof is of another certificate"
     if proof["became"] == "-":
         yield "the record is not an accepted vote"
-    sealed = next(its for its in certificate["partitions"] if its["partition"] == proof["partition"])
+    sealed = {its["partition"]: its for its in certificate["partitions"]}[proof["partition"]]
     node = leaf(proof["offset"], proof["became"], proof["receipt"], proof["value_sha256"])
     path, index, size = [bytes.fromhex(node) for node in proof["path"]], proof["index"], sealed["leaves"]
     is_leaf = 0 <= index < size
@@ -424,7 +427,7 @@ def main() -> int:
         found = list(differences("", certificate, certificate_of(Export(files.export), certificate)))
         if files.proof is not None:
             found += proof_problems(json.loads(files.proof.read_bytes()), certificate)
-    except (BrokenFile, OSError, ValueError, LookupError, TypeError, AttributeError, StopIteration) as error:
+    except (BrokenFile, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         print(f"Not verified: {error if isinstance(error, BrokenFile | OSError) else repr(error)}")
         return 2
     print("\n".join(found) if found else f"The export gives this certificate: sha256 {certificate['sha256']}")
