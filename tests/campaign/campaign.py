@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -124,31 +124,41 @@ class Campaign:
         faults = [self.faults[name] for name in episode.faults]
         hits = [member for fault in faults for member in fault.hits]
         shards = await self.stage.shards() if self.stage.is_cluster and {*hits} == {"valkey"} else {}
-        try:
-            async with AsyncExitStack() as opened:
-                for number, fault in enumerate(faults):
-                    await asyncio.sleep(number * episode.apart_s)
-                    await opened.enter_async_context(fault.happen(self.stage))
-                outcome.hit_partitions = frozenset(
-                    partition
-                    for partition, servers in shards.items()
-                    if any(self.stage.is_lost(*server) for server in servers.items())
-                )
-                if any(fault.lasts for fault in faults):
-                    async with self.alarms.beside(outcome, hits, any(fault.is_shown for fault in faults)):
-                        await asyncio.sleep(episode.lasts_s)
-        except DidNotBite as error:
-            outcome.did_not_bite = str(error)
+        async with AsyncExitStack() as opened:
+            for number, name in enumerate(episode.faults):
+                await asyncio.sleep(number * episode.apart_s)
+                await opened.enter_async_context(self._happening(name, outcome))
+            outcome.hit_partitions = frozenset(
+                partition
+                for partition, servers in shards.items()
+                if any(self.stage.is_lost(*server) for server in servers.items())
+            )
+            if any(fault.lasts for fault in faults):
+                async with self.alarms.beside(outcome, hits, any(fault.is_shown for fault in faults)):
+                    await asyncio.sleep(episode.lasts_s)
         outcome.ended_at = time.monotonic()
         await self._heal(outcome)
         outcome.healed_at = time.monotonic()
         self.crowd.oracle.disturbed.append((outcome.began_at, outcome.healed_at))
         self.alarms.calm(True)
         print(f"{episode}: healed after {outcome.heal_s:.1f} s; status: {sorted(outcome.alarms)}", flush=True)
-        if outcome.did_not_bite:
-            print(f"    did not bite: {outcome.did_not_bite}", flush=True)
+        for name, why in outcome.did_not_bite.items():
+            print(f"    {name} did not bite: {why}", flush=True)
         if outcome.heal_s > SLOW_S:
             print(f"    before it: {outcome.healed_last}", flush=True)
+
+    @asynccontextmanager
+    async def _happening(self, name: str, outcome: Outcome) -> AsyncIterator[None]:
+        """Let a fault last, and note if it did not happen: another one may have, all the same."""
+        is_open = False
+        try:
+            async with self.faults[name].happen(self.stage):
+                is_open = True
+                yield
+        except DidNotBite as error:
+            outcome.did_not_bite[name] = str(error)
+            if not is_open:
+                yield
 
     async def _heal(self, outcome: Outcome) -> None:
         """Wait until each seat was answered what it has sent since, no view is behind, and the status names no

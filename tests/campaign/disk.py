@@ -9,6 +9,7 @@ import asyncio
 import errno
 import json
 import os
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from tests.campaign.stage import Stage
 from tests.support.http_clients import http_client
 
 SLOW_MS: Final = 300
+SLOW_STORE_MS: Final = 1_000
 UPLOAD_EVERY_S: Final = 0.5
 TIMEOUT_S: Final = 20.0
 WRITES_AGAIN_S: Final = 3.0
@@ -89,6 +91,8 @@ async def store_of(disk: Disk, stage: Stage) -> AsyncIterator[None]:
     async def services(_: Stage) -> list[str]:
         return [name for name in stage.stack.pids if name.startswith(("gateway", "projector"))]
 
+    if disk.delay_ms:
+        disk = Disk(delay_ms=SLOW_STORE_MS)
     uploads = Uploads(stage)
     await uploads.send()
     async with disk_of(services, disk, stage):
@@ -145,7 +149,7 @@ class Uploads:
     async def _answer(self, method: str, url: str, **arguments: Any) -> httpx.Response | None:
         """Return the answer; None if it is 503 or lost."""
         stack = self._stage.stack
-        headers = {"Authorization": f"Bearer {stack.stack['api_key']}"}
+        headers, sent_at = {"Authorization": f"Bearer {stack.stack['api_key']}"}, time.monotonic()
         try:
             async with http_client(base_url=stack.base_url, headers=headers, timeout=TIMEOUT_S) as client:
                 answer = await client.request(method, url, **arguments)
@@ -155,6 +159,7 @@ class Uploads:
         if answer.status_code == 503:
             self._stage.doubt()
             return None
+        self._stage.waited(sent_at)
         if not answer.is_success:
             self._stage.untrue(f"{method} {url} is answered {answer.status_code} {answer.text}")
             return None

@@ -39,7 +39,8 @@ class Outcome:
     """First reading after the end in which no view was behind."""
     healed_last: str = ""
     """The last reading before all was well."""
-    did_not_bite: str = ""
+    did_not_bite: dict[str, str] = field(default_factory=dict)
+    """By fault, why it is not known to have happened."""
     hit_partitions: frozenset[int] = frozenset()
     """Partitions of the votes whose shard was hit, if nothing else was."""
     looked: bool = False
@@ -78,7 +79,7 @@ def table(outcomes: Sequence[Outcome], oracle: Oracle) -> Iterator[str]:
             [
                 fault,
                 len(each),
-                sum(not one.did_not_bite for one in each),
+                sum(fault not in one.did_not_bite for one in each),
                 _doubts(each, oracle),
                 sum(_is_in(one, at) for one in each for at, _ in oracle.wrong),
                 f"{max(_waits(each, oracle), default=0.0):.1f}",
@@ -95,7 +96,8 @@ def notes(outcomes: Sequence[Outcome], oracle: Oracle, false: Counter[str]) -> I
     """Yield what the table does not say: faults that did not bite, alarms that were missed or false, lag."""
     met = {fault for outcome in outcomes for fault in outcome.episode.faults}
     yield f"not shown to have bitten: {', '.join(sorted(met - _bitten(outcomes, oracle))) or 'none'}"
-    yield from (f"did not bite: {one.episode}: {one.did_not_bite}" for one in outcomes if one.did_not_bite)
+    for one in outcomes:
+        yield from (f"{name} did not bite: {one.episode}: {why}" for name, why in one.did_not_bite.items())
     yield from (f"missed: {one.episode}" for one in outcomes if one.is_missed)
     yield from (f"false, {times} times: {text}" for text, times in sorted(false.items()))
     lags = [one.lag_gone_at - one.ended_at for one in outcomes if one.lag_gone_at < NONE_YET]
@@ -108,9 +110,9 @@ def _bitten(outcomes: Sequence[Outcome], oracle: Oracle) -> set[str]:
     return {
         fault
         for one in outcomes
-        if not one.did_not_bite
-        and (_doubts([one], oracle) or max(_waits([one], oracle), default=0.0) > LONG_WAIT_S)
+        if _doubts([one], oracle) or max(_waits([one], oracle), default=0.0) > LONG_WAIT_S
         for fault in one.episode.faults
+        if fault not in one.did_not_bite
     }
 
 

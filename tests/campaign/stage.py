@@ -64,6 +64,8 @@ class Stage:
     """Records an untrue answer."""
     doubt: Callable[[], None] = print
     """Records an answer 503, or a lost one."""
+    waited: Callable[[float], None] = print
+    """Records an answer, by the time at which its request was sent."""
     checks: list[Callable[[], Awaitable[bool]]] = field(default_factory=list)
     """What must become true, each once, after the faults that left it here."""
 
