@@ -225,7 +225,11 @@ class Seat:
             if answer.status_code != 200 or len(results) != len(items):
                 self.crowd.oracle.untrue(f"a batch is answered {answer.status_code} {answer.text}")
                 return
-            decided = [(vote, one) for vote, one in zip(votes, results, strict=True) if one["status"] != 503]
+            answers = list(zip(votes, results, strict=True))
+            for vote, one in answers:
+                if one["status"] == 503:  # also one that was refused before, and is sent again: it may hold now
+                    vote.refusal = None
+            decided = [(vote, one) for vote, one in answers if one["status"] != 503]
             for vote, one in decided:
                 self.crowd.oracle.answered(poll, vote, sent_at, one["status"], one)
             is_decided = len(decided) == len(votes)

@@ -40,6 +40,8 @@ class Trade:
         body, chance = purchase(self.contest, VOTES, user=new_id()), self.rng.random()
         copies = 2 if chance < 0.2 else 1
         [record, *_] = await asyncio.gather(*(self._insist(PURCHASES, body) for _ in range(copies)))
+        if "key" not in record:  # an untrue answer
+            return
         self.refunded[record["key"]] = False
         if chance > 0.7:
             await asyncio.sleep(self.rng.random())
@@ -69,6 +71,7 @@ class Trade:
         answer = await self.crowd.insist(TRADER, lambda: self.crowd.client.post(path, json=body))
         if answer.status_code != 202:
             self.crowd.oracle.untrue(f"{path} {body} is answered {answer.status_code} {answer.text}")
+            return {}
         found: dict[str, Any] = answer.json()
         return found
 

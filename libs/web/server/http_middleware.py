@@ -1,5 +1,6 @@
 """ASGI middleware around every app, at a few microseconds per request."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
@@ -7,7 +8,7 @@ from typing import Any, Final
 
 from starlette.requests import ClientDisconnect
 
-from libs.tally.errors import NotFound, TallyError
+from libs.tally.errors import LogUnavailable, NotFound, TallyError
 from libs.telemetry.logs import REQUEST_ID
 from libs.web.door import cors
 from libs.web.door.rate_limits import RateLimits
@@ -29,6 +30,12 @@ ALWAYS_SERVED: Final = ("/livez", "/readyz", "/metrics", "/operations", "/dashbo
 FOR_OPERATORS: Final = ("/metrics", "/operations")
 FOR_PLATFORMS: Final = "/operations/purchases"
 """Payment platforms send their reports here from outside."""
+
+
+STOPPING: Final = LogUnavailable(
+    "The service stops. Whether this request was carried out is not known: send it again, with the same id.",
+    retry_after_s=1,
+)
 
 
 class HttpMiddleware:
@@ -107,6 +114,11 @@ class HttpMiddleware:
             await (question or self._app_for(scope))(scope, receive, send_with_headers)
         except ClientDisconnect:
             return  # the client has disconnected
+        except asyncio.CancelledError:
+            # The process stops, and the request outlasted its drain: without a response uvicorn would send a 500.
+            if not started:
+                await problem_response(STOPPING, scope)(scope, receive, send_with_headers)
+            raise
         except Exception as error:
             if is_for_the_caller(error):
                 response = problem_response(error, scope)
