@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -19,6 +19,8 @@ from tests.campaign.report import Outcome
 EVERY_S: Final = 1.0
 DETECTED_S: Final = 10.0
 """Time by which the status names a member that it can see; two reads with a silent server take as long."""
+ENDED_S: Final = 30.0
+"""Time in which a read that is under way ends."""
 CALM_S: Final = 5.0
 """Time between two reads while no fault is there."""
 MEMBERS: Final = "gateway", "projector", "kafka", "valkey"
@@ -69,18 +71,19 @@ class Alarms:
 
         `is_shown`: the status must name one of them if they last for long enough.
         """
-        watching = asyncio.create_task(self._watch(outcome, hits))
+        is_over = asyncio.Event()
+        watching = asyncio.create_task(self._watch(outcome, hits, is_over))
         try:
             yield
         finally:
-            watching.cancel()
-            with suppress(asyncio.CancelledError):
-                await watching
+            is_over.set()
+            watching.cancel()  # which a client that is being closed at this moment may swallow
+            await asyncio.wait({watching}, timeout=ENDED_S)
             lasted_s = time.monotonic() - outcome.began_at
             outcome.must_name = is_shown and lasted_s >= DETECTED_S
 
-    async def _watch(self, outcome: Outcome, hits: Sequence[str]) -> None:
-        while True:
+    async def _watch(self, outcome: Outcome, hits: Sequence[str], is_over: asyncio.Event) -> None:
+        while not is_over.is_set():
             _, problems = await self.read()
             outcome.looked = True
             outcome.alarms |= {f"{one.where} {one.kind}" for one in problems}
