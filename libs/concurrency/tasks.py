@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Hashable, Iterable
 from typing import Any, Generic, NoReturn, TypeVar
 
 from libs.tally.errors import TallyError
 
 T = TypeVar("T")
+AGAIN_S = 5.0
+"""Seconds until a task that goes on is cancelled again: longer than one takes to close its clients."""
 
 logger = logging.getLogger(__name__)
 
@@ -91,6 +93,18 @@ class SingleFlight(Generic[T]):
             self._waiting = []
 
 
+async def end_tasks(tasks: Collection["asyncio.Task[Any]"]) -> None:
+    """Cancel tasks until they have ended; their errors stay in them.
+
+    One cancellation can be lost: `asyncio.gather` raises the error of a call that fails meanwhile in its place.
+    """
+    running = {*tasks}
+    while running:
+        for task in running:
+            task.cancel()
+        _, running = await asyncio.wait(running, timeout=AGAIN_S)
+
+
 def outcome(future: "asyncio.Future[T]") -> T | BaseException:
     """Return the result or the error of a future that is done."""
     if future.cancelled():
@@ -136,10 +150,7 @@ class KeyedTasks(Generic[K]):
 
     async def cancel(self) -> None:
         """Cancel the running tasks, and wait for their end."""
-        running = list(self._tasks.values())
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await end_tasks(self._tasks.values())
 
 
 async def becomes_true(

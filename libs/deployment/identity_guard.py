@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final, Self
 
+from libs.concurrency.tasks import end_tasks
 from libs.contracts.topics import Log, catalogue_topic, topics_of
 from libs.contracts.votes_log import VotesLog
 from libs.deployment.identity import examine_deployment
@@ -125,9 +126,7 @@ class DeploymentGuard:
         try:
             yield self
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+            await end_tasks(tasks)
             await self.topics.close()
 
     async def _watch(self, first: "asyncio.Task[None]") -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from libs.concurrency.tasks import end_tasks
 from libs.monitoring.health_problems import HealthProblem, problems_of
 from libs.monitoring.status import Status
 from libs.tally.errors import TallyError
@@ -19,8 +20,6 @@ from tests.campaign.report import Outcome
 EVERY_S: Final = 1.0
 DETECTED_S: Final = 10.0
 """Time by which the status names a member that it can see; two reads with a silent server take as long."""
-ENDED_S: Final = 30.0
-"""Time in which a read that is under way ends."""
 CALM_S: Final = 5.0
 """Time between two reads while no fault is there."""
 MEMBERS: Final = "gateway", "projector", "kafka", "valkey"
@@ -71,19 +70,16 @@ class Alarms:
 
         `is_shown`: the status must name one of them if they last for long enough.
         """
-        is_over = asyncio.Event()
-        watching = asyncio.create_task(self._watch(outcome, hits, is_over))
+        watching = asyncio.create_task(self._watch(outcome, hits))
         try:
             yield
         finally:
-            is_over.set()
-            watching.cancel()  # which a client that is being closed at this moment may swallow
-            await asyncio.wait({watching}, timeout=ENDED_S)
+            await end_tasks([watching])
             lasted_s = time.monotonic() - outcome.began_at
             outcome.must_name = is_shown and lasted_s >= DETECTED_S
 
-    async def _watch(self, outcome: Outcome, hits: Sequence[str], is_over: asyncio.Event) -> None:
-        while not is_over.is_set():
+    async def _watch(self, outcome: Outcome, hits: Sequence[str]) -> None:
+        while True:
             _, problems = await self.read()
             outcome.looked = True
             outcome.alarms |= {f"{one.where} {one.kind}" for one in problems}

@@ -13,6 +13,7 @@ from typing import Final
 from starlette.types import Receive, Scope, Send
 
 from libs.catalogue.contests.wall_links import HEADER, Viewers
+from libs.concurrency.tasks import end_tasks
 from libs.contracts.topics import Topic
 from libs.tally.contest import MILLION
 from libs.tally.errors import NotFound, TallyError, ViewsUnavailable
@@ -192,8 +193,7 @@ class StreamHub:
         try:
             yield
         finally:
-            for task in tasks:
-                task.cancel()
+            await end_tasks(tasks)
             for task in tasks:
                 with suppress(asyncio.CancelledError):
                     await task

@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from libs.concurrency.tasks import KeyedTasks, every
+from libs.concurrency import tasks
+from libs.concurrency.tasks import KeyedTasks, end_tasks, every
 from libs.tally.errors import ViewsUnavailable
 
 
@@ -53,3 +54,29 @@ async def test_a_loop_goes_on_after_errors_and_names_what_failed(caplog: pytest.
         (logging.WARNING, "keys cannot be read: Valkey is away"),
         (logging.ERROR, "keys cannot be read"),
     }
+
+
+async def test_a_task_that_loses_a_cancellation_is_ended_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `asyncio.gather` loses it, whose call fails while it is cancelled."""
+    monkeypatch.setattr(tasks, "AGAIN_S", 0.01)
+    failures = Counter[str]()
+
+    async def fails_when_it_is_cancelled() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise ViewsUnavailable("away") from None
+
+    async def reads_again_and_again() -> None:
+        while True:
+            try:
+                await asyncio.gather(fails_when_it_is_cancelled())
+            except ViewsUnavailable:
+                failures["lost"] += 1
+                await asyncio.Event().wait()
+
+    reading = asyncio.create_task(reads_again_and_again())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await asyncio.wait_for(end_tasks([reading]), 20)
+    assert (reading.cancelled(), failures["lost"]) == (True, 1)
