@@ -298,11 +298,8 @@ class Supervisor:
 
     def _not_ready(self, ending: str | None) -> None:
         """Raise `StackError`, or show an operator where to look; `ending`: a service that ends at once."""
-        name, log, reason = (
-            "tally",
-            self.data_dir / "logs",
-            f"/readyz not 200 in {self._settings.stack_start_timeout_s:g} s",
-        )
+        name, log = "tally", self.data_dir / "logs"
+        reason = f"/readyz not 200 in {self._settings.stack_start_timeout_s:g} s"
         if ending is not None:
             name, log, reason = ending, log / f"{ending}.log", "it ends at once"
         if not self._waits:

@@ -91,9 +91,9 @@ def record_answer(row: Resource, description: str) -> Schema:
     }
 
 
-def changed(row: Resource, description: str) -> Schema:
-    """Describe the answer to a change, with the header for one that waits."""
-    answer = record_answer(row, description)
+def patched(row: Resource) -> Schema:
+    """Describe the answer to a PATCH, with the header for a change that waits."""
+    answer = record_answer(row, "The changed record.")
     if WAITS not in row.computed_members:
         return answer
     waits = {
@@ -136,8 +136,8 @@ def bodies(row: Resource) -> dict[str, Schema]:
 
 def responses(row: Resource) -> dict[str, dict[int | str, Schema]]:
     """Return the responses by handler; the first one is the handler's usual success."""
-    refused, singular = ("not_found", "in_use"), row.singular.replace("_", " ")
-    replaced = changed(row, "Replaced as a whole; only `created` is kept.")
+    changed, singular = ("not_found", "in_use"), row.singular.replace("_", " ")
+    replaced = record_answer(row, "Replaced as a whole; only `created` is kept.")
     page = {
         "description": "A page. With filters it can be short, even empty, before the last one.",
         "content": {"application/json": {"schema": listed(row)}},
@@ -148,11 +148,11 @@ def responses(row: Resource) -> dict[str, dict[int | str, Schema]]:
         "page": {200: page, **problems("not_found")},
         "get": {200: record_answer(row, f"The {singular}."), **UNCHANGED, **problems("not_found")},
         "patch": {
-            200: changed(row, "The changed record."),
-            **problems(*refused, *row.refusals.get("PATCH", ())),
+            200: patched(row),
+            **problems(*changed, *row.refusals.get("PATCH", ())),
         },
         "delete": {
             204: {"description": "Deleted, with the records that belong to it."},
-            **problems(*refused, *row.refusals.get("DELETE", ())),
+            **problems(*changed, *row.refusals.get("DELETE", ())),
         },
     }

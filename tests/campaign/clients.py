@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import httpx
 
-from tests.campaign.oracle import ENDED, IP_LIMIT, LIMITS, Oracle, Poll, Rule, Vote, Wait
+from tests.campaign.oracle import ENDED, IP_LIMIT, LIMITS, Oracle, Poll, Rule, Vote
 from tests.simulation.faults import Streams
 from tests.support.voting import Api, code, hours_from_now, running
 
@@ -94,8 +94,7 @@ class Crowd:
             answer = await self.send_once(send, votes)
             if answer is not None and answer.status_code != 503:
                 self.last_done[seat] = began
-                only = votes[0] if len(votes) == 1 else None
-                self.oracle.waits.append(Wait(seat, began, time.monotonic() - began, only))
+                self.oracle.waited(seat, began, votes[0] if len(votes) == 1 else None)
                 return answer
             self.oracle.doubt()
             await asyncio.sleep(RETRY_S)

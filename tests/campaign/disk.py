@@ -44,6 +44,8 @@ DISKS: Final[Mapping[str, Disk]] = {
     "broken": Disk(error=errno.EIO),
     "slow": Disk(delay_ms=SLOW_MS),
 }
+STORE_DISKS: Final = {**DISKS, "slow": Disk(delay_ms=SLOW_STORE_MS)}
+"""Of the object store: an upload writes so seldom that it is only then seen to wait."""
 
 
 def directory_of(stage: Stage, name: str) -> Path:
@@ -91,8 +93,6 @@ async def store_of(disk: Disk, stage: Stage) -> AsyncIterator[None]:
     async def services(_: Stage) -> list[str]:
         return [name for name in stage.stack.pids if name.startswith(("gateway", "projector"))]
 
-    if disk.delay_ms:
-        disk = Disk(delay_ms=SLOW_STORE_MS)
     uploads = Uploads(stage)
     await uploads.send()
     async with disk_of(services, disk, stage):

@@ -13,7 +13,7 @@ from typing import Final
 import psutil
 
 from tests.campaign.clock import CLOCKS, clock_off
-from tests.campaign.disk import DISKS, disk_of, store_of
+from tests.campaign.disk import DISKS, STORE_DISKS, disk_of, store_of
 from tests.campaign.evidence import Choose, expect
 from tests.campaign.links import network_faults
 from tests.campaign.memory import cgroup_full, has_cgroups, memory_short, valkey_full
@@ -267,7 +267,7 @@ def _environment(members: Sequence[Target]) -> dict[str, Fault]:
             if has_cgroups():
                 found[f"memory full {one.name}"] = Fault(partial(cgroup_full, one.choose), one.hits)
     if not obstacle():
-        for name, disk in DISKS.items():
+        for name, disk in STORE_DISKS.items():
             found[f"disk {name} objects"] = Fault(partial(store_of, disk), ["objects"])
     return found
 

@@ -132,9 +132,9 @@ class Oracle:
     def doubt(self) -> None:
         self.doubts.append(time.monotonic())
 
-    def waited(self, seat: int, since: float) -> None:
+    def waited(self, seat: int, since: float, vote: Vote | None = None) -> None:
         """Record a request, sent first at `since`, that is answered for good now."""
-        self.waits.append(Wait(seat, since, time.monotonic() - since))
+        self.waits.append(Wait(seat, since, time.monotonic() - since, vote))
 
     def vote(self, poll: Poll, voter: str, slot: str, vote_id: str, body: Mapping[str, Any]) -> Vote:
         vote = Vote(poll.contest.key, voter, vote_id, slot, body)

@@ -30,8 +30,6 @@ ALWAYS_SERVED: Final = ("/livez", "/readyz", "/metrics", "/operations", "/dashbo
 FOR_OPERATORS: Final = ("/metrics", "/operations")
 FOR_PLATFORMS: Final = "/operations/purchases"
 """Payment platforms send their reports here from outside."""
-
-
 STOPPING: Final = LogUnavailable(
     "The service stops. Whether this request was carried out is not known: send it again, with the same id.",
     retry_after_s=1,

@@ -52,9 +52,8 @@ async def rotate_secret(deployment: Deployment, purpose: Name, execute: Execute 
     since, text = None, f"Run again with --execute: a new secret signs {purpose} {AHEAD_S} s later."
     if execute:
         await record_action(deployment, "secret rotated", purpose=purpose)
-        since = timestamp(
-            (await rotate(deployment.store, _stored(purpose), await _latest(deployment, purpose))).since
-        )
+        made = await rotate(deployment.store, _stored(purpose), await _latest(deployment, purpose))
+        since = timestamp(made.since)
         text = f"A new secret signs {purpose} from {since}."
     return Result({"purpose": purpose, "since": since, "executed": execute}, [text])
 
