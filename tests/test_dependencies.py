@@ -3,7 +3,7 @@
 import re
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +14,8 @@ PEERS: Final = ROOT / "tests" / "benchmarks" / "peers"
 IMPORT: Final = re.compile(
     r"^[ \t]*(?:from ([a-z_]\w*)[\w.]* import |import ([a-z_]\w*)[\w.]*(?: as \w+)?$)", re.MULTILINE
 )
+OF_CHART: Final[Mapping[str, list[str]]] = {"helm_python": ["helm-python-sdk"]}
+"""Modules of the group `chart` by their packages: where it is not installed, nothing else says whose they are."""
 BUILD_HOOK: Final = "services/dashboard/build_hook.py"
 """Imports what a build requires."""
 
@@ -31,7 +33,7 @@ def normal(name: str) -> str:
 
 def undeclared(files: Iterable[Path], packages: set[str]) -> dict[str, set[str]]:
     """Return what each file imports of others than the standard library, this project and `packages`."""
-    brought = packages_distributions()
+    brought = {**OF_CHART, **packages_distributions()}
     known = {*sys.stdlib_module_names, "libs", "services", "tests"}
     known |= {module for module, names in brought.items() if packages & {normal(name) for name in names}}
     found = {
