@@ -10,7 +10,7 @@ from aiokafka.errors import KafkaError
 from libs.contracts.topics import Topic
 from libs.kafka.cancellation import call
 from libs.kafka.reader import LogReader
-from libs.projection.log_identity import LogIdentities, start_of
+from libs.projection.log_identity import LogIdentities, LogTooShort, ShortLogs
 from libs.projection.partition_worker import PartitionWorker
 from libs.projection.settings import ProjectorSettings
 from libs.tally.errors import LogUnavailable
@@ -28,7 +28,12 @@ class ConsumerHealth:
     """Runs a session's checks, and keeps their state."""
 
     def __init__(
-        self, topic: Topic, reader: LogReader, origins: LogIdentities, settings: ProjectorSettings
+        self,
+        topic: Topic,
+        reader: LogReader,
+        origins: LogIdentities,
+        settings: ProjectorSettings,
+        short_logs: ShortLogs,
     ) -> None:
         self.ends: dict[int, int] = {}
         """End offset of each assigned partition at the last check."""
@@ -36,6 +41,7 @@ class ConsumerHealth:
         self._topic = topic
         self._reader = reader
         self._origins = origins
+        self._short_logs = short_logs
         self._patience_s = settings.projector_stuck_after_ms / 1000
         self._errors = 0
         self._quiet: dict[int, tuple[int, float]] = {}
@@ -49,6 +55,8 @@ class ConsumerHealth:
         try:
             self.ends = await self._reader.end_offsets(self._topic.name, list(folds))
             await self._check_identity(folds)
+        except LogTooShort:
+            raise
         except LogUnavailable:
             # Kafka is unavailable; the consumer is not stuck.
             self._quiet.clear()
@@ -94,7 +102,7 @@ class ConsumerHealth:
         if beyond or time.monotonic() - self._identified_at > IDENTITY_S:
             origins = await self._origins.of_all(positions)
             for partition, position in positions.items():
-                start_of(self._topic, partition, origins[partition], position)
+                await self._short_logs.start_of(self._reader, self._topic, partition, origins[partition], position)
             self._identified_at = time.monotonic()
 
     def _check_progress(self, folds: Mapping[int, PartitionWorker], now: float) -> None:
