@@ -2,7 +2,8 @@
 
 The first is an object without a time; every later one has the time from which it signs in its name. That time is
 in the future when the secret is created, so every process has read the secret before any of them signs with it.
-`at` returns the secret that signed at a given time, so that later signatures for that time are the same.
+`at` returns the secret that signs at a given time. A process that could not read the ring, or whose clock leapt,
+may have signed with an older one: `is_first` says for which times that cannot be.
 """
 
 import asyncio
@@ -34,6 +35,10 @@ _LATER: Final = re.compile(r"\.([0-9]{16})$")
 logger = logging.getLogger(__name__)
 
 
+def microseconds_now() -> int:
+    return time.time_ns() // 1000
+
+
 class SecretWaits(TallyError):
     """The newest secret does not sign yet."""
 
@@ -51,12 +56,14 @@ class RingSecret(NamedTuple):
 class SecretRing:
     """Cached secrets of one purpose, read again on use."""
 
-    def __init__(self, store: Store, purpose: str, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: Store, purpose: str, clock: Callable[[], int] = microseconds_now) -> None:
         self._store = store
         self._purpose = purpose
         self._clock = clock
         self._known: list[RingSecret] = []
         self._read_at = self._asked_at = float("-inf")
+        self._read_for = 0
+        """No secret that was made after the last read signs before this (microseconds since 1970 UTC)."""
         self._reading: asyncio.Task[None] | None = None
 
     async def __call__(self, again: bool = False) -> tuple[bytes, ...]:
@@ -65,7 +72,7 @@ class SecretRing:
         Raises `StorageUnavailable` if none was ever read.
         """
         await self.load(again=again)
-        signing = self._signing(self._now())
+        signing = self._signing(self._clock())
         return (*(each.value for each in self._known if each is not signing), signing.value)
 
     async def load(self, again: bool = False) -> None:
@@ -95,18 +102,23 @@ class SecretRing:
         """Return the secret that signs at this time (microseconds since 1970 UTC)."""
         return self._signing(moment).value
 
+    def is_first(self, moment: int) -> bool:
+        """Return whether no process can have signed with another secret than the first for this time.
+
+        False for times after those which the ring was last read for: it may have another secret since.
+        """
+        known = self._known
+        return moment < (known[1].since if len(known) > 1 else self._read_for)
+
     def _signing(self, moment: int) -> RingSecret:
         if len(self._known) == 1:
             return self._known[0]
         return self._known[max(0, bisect_right(self._known, moment, key=lambda each: each.since) - 1)]
 
-    def _now(self) -> int:
-        return int(self._clock() * 1_000_000)
-
     async def _read(self) -> None:
-        began = time.monotonic()
+        began, moment = time.monotonic(), self._clock()
         self._known = await read_ring(self._store, self._purpose)
-        self._read_at = began
+        self._read_at, self._read_for = began, moment + AHEAD_S * 1_000_000
 
     def _end(self, task: asyncio.Task[None]) -> None:
         self._reading = None

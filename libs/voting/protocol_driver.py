@@ -159,6 +159,7 @@ class Driver:
             effects.LoadContest: partial(self._start, self._load_contest),
             effects.PutInForce: partial(self._start, self._put_in_force),
             effects.ReadVote: partial(self._start, self._read_vote),
+            effects.ReadCast: partial(self._start, self._read_folded),
         }
 
     def run(
@@ -350,6 +351,9 @@ class Driver:
             if state.status is VoteStatus.COUNTED and state.offset is not None:
                 return await self._read_cast(run.partition, state.offset)
         return None
+
+    async def _read_folded(self, run: Run, effect: effects.ReadCast) -> VoteCast | None:
+        return await self._read_cast(run.partition, effect.offset)
 
 
 async def take_all(addresses: AddressCounters, takes: Sequence[Take]) -> effects.AddressTaken:

@@ -46,6 +46,9 @@ class ReceiptSecrets(Protocol):
     def at(self, moment: int) -> bytes:
         """Return the secret that signs receipts of votes accepted at `moment` (microseconds since 1970 UTC)."""
 
+    def is_first(self, moment: int) -> bool:
+        """Return whether no process can have signed with another secret than the first for this time."""
+
 
 @dataclass(frozen=True, slots=True)
 class VotingService:
@@ -106,8 +109,7 @@ class VotingService:
     ) -> None:
         """Start to cast a vote; `finish` is called with its `Outcome`, or with the exception of a defect."""
         partition = self.partition_of(contest, command.voter)
-        sign = partial(_receipt, self.receipts, command)
-        steps = casting.cast_vote(command, contest, partition, sign)
+        steps = casting.cast_vote(command, contest, partition, _Receipts(self.receipts, command))
         self.driver.run(steps, account, command, partition, finish, start_next, at_once=at_once)
 
     async def remove(self, account: str, command: RemoveVote) -> Removed:
@@ -198,8 +200,21 @@ class _Outcomes:
             self.all.set_result(self._outcomes)
 
 
-def _receipt(secrets: ReceiptSecrets, command: CastVote, accepted_at: int) -> str:
-    return receipt(secrets.at(accepted_at), command.contest, command.voter, command.vote_id)
+class _Receipts:
+    """Receipts of one vote. Once there is a second secret, only the record tells with which one it was signed."""
+
+    __slots__ = ("_command", "_secrets")
+
+    def __init__(self, secrets: ReceiptSecrets, command: CastVote) -> None:
+        self._secrets = secrets
+        self._command = command
+
+    def sign(self, accepted_at: int) -> str:
+        command = self._command
+        return receipt(self._secrets.at(accepted_at), command.contest, command.voter, command.vote_id)
+
+    def find(self, accepted_at: int) -> str | None:
+        return self.sign(accepted_at) if self._secrets.is_first(accepted_at) else None
 
 
 def _actor() -> Actor | None:

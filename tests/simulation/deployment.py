@@ -18,7 +18,7 @@ from libs.projection.consumer import ConsumerSession, LogClients
 from libs.purchases.encryption import AccountCiphers
 from libs.purchases.service import PackageBounds, PurchaseService
 from libs.storage.object_store import Store
-from libs.storage.secrets import account_secret
+from libs.storage.secrets import SERVER, account_secret
 from libs.views.valkey.function_loading import load_functions
 from libs.voting.cast_reader import CastReader
 from libs.voting.service import VotingService, create_voting_service
@@ -37,7 +37,7 @@ from tests.simulation.simulated_log import (
     SimulatedWriter,
 )
 from tests.simulation.simulated_valkey import SimulatedServer, SimulatedValkey
-from tests.simulation.virtual_loop import SimulatedProcess, VirtualLoop
+from tests.simulation.virtual_loop import BEGIN_S, SimulatedProcess, VirtualLoop
 
 NAMESPACE: Final = "sim"
 ACCOUNT: Final = "acme"
@@ -259,6 +259,9 @@ class Deployment:
         self.managers |= {"kept generations"} if has_replays else set()
         self.faults = Faults(streams, is_mild)
         self.objects: dict[str, bytes] = {}
+        if streams["secrets"].random() < 0.4:  # only the records tell with which secret a receipt was signed
+            first = f"{SERVER}/receipts"
+            self.objects |= {first: b"first", f"{first}.{round(BEGIN_S * 1e6):016d}": b"second"}
         self.crashes: list[BaseException] = []
         self.has_newer_events = False
         """True if processes of the former version do not know some events (`schedule.REPLACED`)."""

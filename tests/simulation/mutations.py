@@ -63,15 +63,15 @@ PROTOCOL: Final = {
     "accepted by the own grant where another record was folded": _of(
         CASTING,
         (
-            "return _repeated(command, recorded.known, sign, partition, replayed=answer.joined)",
+            "return (yield from _repeated(command, recorded.known, receipts, partition, answer.joined))",
             "return Accepted(command, answer.terms, True, event.receipt, partition, recorded.known.offset)",
         ),
     ),
     "a joiner records limits of its own": _of(
         CASTING,
         (
-            "event = cast_of(command, answer, sign(answer.terms.accepted_at))",
-            "event = cast_of(command, answer, sign(answer.terms.accepted_at))\n"
+            "event = cast_of(command, answer, receipts.sign(answer.terms.accepted_at))",
+            "event = cast_of(command, answer, receipts.sign(answer.terms.accepted_at))\n"
             "                if answer.joined:\n"
             "                    import dataclasses\n"
             "                    event = dataclasses.replace(event, max_participant=0, max_contest=0)",

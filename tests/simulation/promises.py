@@ -229,6 +229,7 @@ def _check_success(name: Name, answer: Answer, vote: Any, is_unwanted: bool, eve
     if vote.cast is not None and isinstance(command, CastVote):
         demand(vote.cast.content == command.content, f"{name} was answered 201 for two contents")
         demand(vote.cast.accepted_at == answer.result.terms.accepted_at, f"{name} was accepted at two times")
+        demand(vote.cast.receipt == answer.result.receipt, f"{name} was given another receipt than its record has")
     stands = vote.status in (VoteStatus.COUNTED, VoteStatus.REPLACED, VoteStatus.VOIDED)
     demand(
         stands or (vote.status is VoteStatus.REMOVED and is_unwanted),

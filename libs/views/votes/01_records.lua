@@ -2,8 +2,7 @@
 -- (hash_tags.py).
 --   base:gate       hash  state (open|shut), run (server run and replication id), n (incarnation), asked, asked_after (the fence that
 --                         it shall follow), asked_run, clock (us: the last moment that was given), forget_clock (1 where the
---                         next fence lets the clock go back to the server's), stamped (us: its latest moment before it
---                         went back)
+--                         next fence lets the clock go back to the server's)
 --   base:config     hash  contest -> configuration version in force
 --   base:needs      hash  catalogue partition -> offset that its view must have come to where a worker reads what it puts in
 --                         force

@@ -20,11 +20,7 @@ do
     end
     call('UNLINK', base .. ':pending', base .. ':due')
     call('HSET', base .. ':gate', 'state', 'open', 'run', gate.run, 'n', string.format('%.0f', n))
-    if gate.forget_clock then
-      local stamped = tonumber(call('HGET', base .. ':gate', 'stamped') or 0)
-      call('HSET', base .. ':gate', 'stamped', string.format('%.0f', math.max(stamped, gate.clock)))
-      call('HDEL', base .. ':gate', 'clock', 'forget_clock')
-    end
+    if gate.forget_clock then call('HDEL', base .. ':gate', 'clock', 'forget_clock') end
   end
 
   local FEW = 16  -- reservations are looked for without asking first if there are any

@@ -7,7 +7,7 @@ end
 
 -- ARGV: generation ('' the live one). The gate, the position and what is in doubt: {log, offset, open, n, now (us), fence, reservations pending, oldest
 -- of them (us, 0: none), fenced, duplicates, quarantined, overruled, the partition's clock (us), whether the server still runs
--- in which the gate was opened last, the latest moment that the clock gave before it was reset (us)}.
+-- in which the gate was opened last}.
 library.register_read('votes_state', function(keys, args)
   local base = keys[1]
   local views, gate = view(base, args[1]), load_gate(base)
@@ -16,8 +16,7 @@ library.register_read('votes_state', function(keys, args)
   local stats = call('HMGET', views .. ':stats', 'fenced', 'duplicates', 'quarantined', 'overruled')
   return pack({ log, offset, gate.open and 1 or 0, gate.n, microseconds(), tonumber(call('GET', views .. ':fence') or 0),
     call('ZCARD', base .. ':due'), tonumber(oldest[2] or 0), tonumber(stats[1] or 0), tonumber(stats[2] or 0),
-    tonumber(stats[3] or 0), tonumber(stats[4] or 0), gate.clock, gate.same_run and 1 or 0,
-    tonumber(call('HGET', base .. ':gate', 'stamped') or 0) })
+    tonumber(stats[3] or 0), tonumber(stats[4] or 0), gate.clock, gate.same_run and 1 or 0 })
 end)
 
 -- By partition: -1 where the gate is not open for this very server, -2 where the partition's clock is ahead of the server's;

@@ -44,8 +44,6 @@ class PartitionState:
     clock: int
     same_run: bool = True
     """True if the server was not restarted since the gate was opened, so it has lost no data."""
-    stamped: int = 0
-    """The latest timestamp of votes before the clock was reset, 0 if it never was."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ class VoteReads:
     async def state(self, partition: int) -> PartitionState:
         r = unpack(await self.read("votes_state", partition, self.named))
         position, (n, now, fence, pending, oldest) = Position(r[0].decode(), r[1]), r[3:8]
-        rest = *r[8:13], r[13] == 1, r[14]
+        rest = *r[8:13], r[13] == 1
         return PartitionState(position, r[2] == 1, n, now, fence, pending, oldest or None, *rest)
 
     async def doubts(self, group: Group) -> Mapping[int, Doubt | ViewsUnavailable]:

@@ -1,7 +1,6 @@
 """Protocol that casts a vote: judge, reserve, append, confirm; repeated after a fence or a newer configuration."""
 
-from collections.abc import Callable
-from typing import Final, assert_never
+from typing import Final, Protocol, assert_never
 
 from libs.contracts.vote_states import FoldProgress, VoteState
 from libs.tally.admission import Selection, judge
@@ -17,7 +16,7 @@ from libs.tally.errors import (
     LogUnavailable,
     TallyError,
 )
-from libs.tally.events import address_takers, address_votes
+from libs.tally.events import VoteCast, address_takers, address_votes
 from libs.tally.reservations import (
     Answer,
     Duplicate,
@@ -34,16 +33,33 @@ from libs.tally.reservations import (
 from libs.tally.vote_commands import CastVote
 from libs.tally.voter_ledger import VoteStatus
 from libs.voting.protocol import shared_steps
-from libs.voting.protocol.effects import AddressTaken, AwaitGate, GiveAddress, Reserve, Steps, TakeAddress
+from libs.voting.protocol.effects import (
+    AddressTaken,
+    AwaitGate,
+    AwaitRecord,
+    GiveAddress,
+    ReadCast,
+    Reserve,
+    Steps,
+    TakeAddress,
+)
 from libs.voting.protocol.shared_steps import Accepted, Outcome
 
-Sign = Callable[[int], str]
-"""Returns the receipt of the vote if it is accepted at a time (microseconds since 1970 UTC)."""
 _USING: Final = frozenset({VoteStatus.COUNTED, VoteStatus.REPLACED, VoteStatus.VOIDED})
 """Statuses of a folded vote that keeps its use of the address's limit."""
 
 
-def cast_vote(command: CastVote, contest: Contest, partition: int, sign: Sign) -> Steps[Outcome]:
+class Receipts(Protocol):
+    """Receipts of a vote by the time at which it is accepted (microseconds since 1970 UTC)."""
+
+    def sign(self, accepted_at: int) -> str:
+        """Return the receipt of the vote if it is accepted now, with this time."""
+
+    def find(self, accepted_at: int) -> str | None:
+        """Return the receipt of the vote, which was accepted before; None if only its record tells it."""
+
+
+def cast_vote(command: CastVote, contest: Contest, partition: int, receipts: Receipts) -> Steps[Outcome]:
     """Cast a vote, first by the cached `contest`.
 
     After an error with status 503 the same vote id may be sent again. An attempt uses an address's limit once, and
@@ -71,8 +87,11 @@ def cast_vote(command: CastVote, contest: Contest, partition: int, sign: Sign) -
         answer: Answer | TallyError = yield Reserve(_request(contest, command, judged))
         match answer:
             case Granted():
-                event = cast_of(command, answer, sign(answer.terms.accepted_at))
+                event = cast_of(command, answer, receipts.sign(answer.terms.accepted_at))
                 recorded: shared_steps.Recorded = yield from shared_steps.record(event, is_folded)
+                if isinstance(recorded, int) and answer.joined and receipts.find(event.accepted_at) is None:
+                    # the record that counts may be the first attempt's, with another receipt
+                    recorded = yield AwaitRecord(is_folded, event.incarnation, recorded)
                 if isinstance(recorded, int):
                     return Accepted(command, answer.terms, answer.joined, event.receipt, partition, recorded)
                 if recorded is None:
@@ -84,7 +103,7 @@ def cast_vote(command: CastVote, contest: Contest, partition: int, sign: Sign) -
                         continue
                     # after a fence another request may have taken the id
                     if recorded.content == command.content:
-                        return _repeated(command, recorded.known, sign, partition, replayed=answer.joined)
+                        return (yield from _repeated(command, recorded.known, receipts, partition, answer.joined))
                     outcome: Outcome = _reused(command)
                 else:
                     outcome = recorded
@@ -103,7 +122,7 @@ def cast_vote(command: CastVote, contest: Contest, partition: int, sign: Sign) -
                     continue
                 outcome = LedgerCatchingUp(RECOVERING, retry_after_s=1)
             case Duplicate():
-                outcome = _repeated(command, answer, sign, partition, replayed=not fenced)
+                outcome = yield from _repeated(command, answer, receipts, partition, not fenced)
                 if answer.status in _USING:
                     return outcome
             case IdConflict():
@@ -132,12 +151,21 @@ def _request(contest: Contest, command: CastVote, judged: Selection | TallyError
     return Request(contest, command.voter, command.vote_id, command.content, command.source, selection)
 
 
-def _repeated(command: CastVote, first: Duplicate, sign: Sign, partition: int, *, replayed: bool) -> Accepted:
+def _repeated(
+    command: CastVote, first: Duplicate, receipts: Receipts, partition: int, replayed: bool
+) -> Steps[Outcome]:
     """Return the first answer of a vote that is folded."""
     terms = first.terms
+    receipt = receipts.find(terms.accepted_at)
+    if receipt is None:
+        cast: VoteCast | TallyError | None = yield ReadCast(first.offset)
+        if isinstance(cast, TallyError):
+            unread = "The vote is recorded, but its receipt cannot be read; send it again with the same vote id."
+            return AppendUnknown(unread, retry_after_s=1, cause=cast)
+        receipt = receipts.sign(terms.accepted_at) if cast is None else cast.receipt
     if not terms.choices:
         terms = terms._replace(choices=((command.participant or "", command.count),))
-    return Accepted(command, terms, replayed, sign(terms.accepted_at), partition, first.offset)
+    return Accepted(command, terms, replayed, receipt, partition, first.offset)
 
 
 def _refusal(

@@ -138,6 +138,12 @@ class ReadVote(NamedTuple):
     """Read the record of the vote to remove, if it counts. Best effort; reply: `VoteCast | None`."""
 
 
+class ReadCast(NamedTuple):
+    """Read the record of a folded vote. Reply: `VoteCast | TallyError`, or None if the id was never cast."""
+
+    offset: int
+
+
 Effect = (
     TakeAddress
     | GiveAddress
@@ -152,6 +158,7 @@ Effect = (
     | LoadContest
     | PutInForce
     | ReadVote
+    | ReadCast
 )
 Steps = Generator[Effect, Any, T]
 """Effects of a protocol that returns a `T`. The reply to an effect has the type documented at the effect."""

@@ -90,14 +90,14 @@ def _states(ring: list[RingSecret]) -> list[tuple[RingSecret, str]]:
 
 
 async def _latest(deployment: Deployment, purpose: Purpose) -> int:
-    """Return the time now; of receipts the last with which a vote was stamped, if Valkey's clock is or was ahead.
+    """Return the time now; of receipts the last with which a vote was stamped, if Valkey's clock is ahead.
 
     A receipt is signed by the secret of its vote's time, which must not change afterwards.
     """
     if purpose is not Purpose.RECEIPTS:
         return _now()
     states = await asyncio.gather(*map(deployment.vote_views.state, deployment.votes.numbers))
-    return max(_now(), *(max(state.clock, state.stamped) for state in states))
+    return max(_now(), *(state.clock for state in states))
 
 
 def _now() -> int:

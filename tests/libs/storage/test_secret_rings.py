@@ -27,7 +27,7 @@ async def test_the_first_secret_is_made_once_and_signs_until_another_is_due(stor
     assert await other() == (first,)
     made = await rotate(store, "x", now_us())
     assert await SecretRing(store, "x")() == (made.value, first)
-    later = SecretRing(store, "x", clock=lambda: time.time() + 2 * AHEAD_S)
+    later = SecretRing(store, "x", clock=lambda: now_us() + 2 * AHEAD_US)
     assert await later() == (first, made.value)
     for ring in (SecretRing(store, "x"), later):
         await ring.load()
@@ -65,6 +65,18 @@ async def test_a_process_learns_of_a_secret_before_it_signs(store: Store, monkey
     monkeypatch.setattr(secret_rings, "PATIENCE_S", 60.0)
     assert made.value in await ring(again=True)
     assert secret_rings.FRESH_S < AHEAD_S / 2
+
+
+async def test_the_first_secret_is_certain_for_times_before_any_other_signs(store: Store) -> None:
+    """Also before one that was made since the ring was read."""
+    ring, now = SecretRing(store, "x"), now_us()
+    assert not ring.is_first(now)
+    await ring.load()
+    made = await rotate(store, "x", now_us())
+    assert [ring.is_first(moment) for moment in (now, made.since)] == [True, False]
+    ring = SecretRing(store, "x", clock=lambda: now_us() + 2 * AHEAD_US)
+    await ring.load()
+    assert [ring.is_first(moment) for moment in (made.since - 1, made.since)] == [True, False]
 
 
 class Away(Store):

@@ -53,6 +53,9 @@ class Receipts:
     def at(self, moment: int) -> bytes:
         return str(moment).encode()
 
+    def is_first(self, moment: int) -> bool:
+        return True
+
 
 Outcome = Appended | LogUnavailable
 

@@ -12,7 +12,7 @@ from libs.voting.batching import CALL_REQUESTS, LEAST_GROUP
 from libs.voting.protocol.shared_steps import Accepted
 from libs.voting.service import VotingService
 from tests.libs.views.partition import Partition
-from tests.libs.voting.conftest import Counted, Log, service_of
+from tests.libs.voting.conftest import Counted, Log, Receipts, service_of
 from tests.support.builders import a_contest, a_vote
 from tests.support.eventually import eventually
 
@@ -97,6 +97,25 @@ async def test_a_vote_that_is_sent_again_is_given_the_receipt_in_the_log_whateve
     assert cast.receipt == first
     await partition.fold(cast)
     assert await given() == first
+
+
+async def test_a_vote_that_another_secret_may_have_signed_gets_the_receipt_in_its_record(
+    partition: Partition, valkey: Counted, namespace: str, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def read(partition: int, offset: int) -> VoteCast | None:
+        [cast] = log.events
+        assert isinstance(cast, VoteCast)
+        return cast
+
+    service = service_of(partition, valkey, namespace, log, a_contest(), read)
+    [first] = await service.cast("account", [a_vote()])
+    await partition.fold(log.events[0])
+    monkeypatch.setattr(Receipts, "is_first", lambda self, moment: False)
+    monkeypatch.setattr(Receipts, "at", lambda self, moment: b"a later secret")
+    [again] = await service.cast("account", [a_vote()])
+    assert isinstance(first, Accepted)
+    assert isinstance(again, Accepted)
+    assert (again.replayed, again.receipt) == (True, first.receipt)
 
 
 async def test_what_nothing_decides_is_unknown_at_its_deadline(

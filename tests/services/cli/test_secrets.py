@@ -4,11 +4,10 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-from libs.contracts.log_records import Position
 from libs.views.valkey.function_loading import load_functions, open_valkey
 from libs.views.valkey.hash_tags import key_base
+from libs.views.votes.vote_views import VoteViews
 from services.cli.commands.secrets import Purpose, _latest
-from tests.support.vote_views import FoldInput, VoteViews
 
 
 async def test_a_secret_of_receipts_signs_after_all_votes_that_are_stamped(
@@ -22,11 +21,6 @@ async def test_a_secret_of_receipts_signs_after_all_votes_that_are_stamped(
     deployment: Any = SimpleNamespace(vote_views=views, votes=SimpleNamespace(numbers=(0, 1)))
     assert abs(await _latest(deployment, Purpose.RECEIPTS) - time.time_ns() // 1000) < 200_000_000
     await valkey.call("HSET", f"{key_base(namespace, 'votes', 1, 2)}:gate", "clock", str(ahead))
-    assert await _latest(deployment, Purpose.RECEIPTS) == ahead
-    fence = await views.shut(1, 0, forget_clock=True)
-    assert fence is not None
-    await views.apply(1, Position("log", 0), [FoldInput(fence, 0, 1_000)], 1)
-    assert (await views.state(1)).clock == 0
     assert await _latest(deployment, Purpose.RECEIPTS) == ahead
     assert await _latest(deployment, Purpose.SESSIONS) < ahead
     await valkey.close()

@@ -18,7 +18,7 @@ from libs.tally.errors import (
     ViewsUnavailable,
 )
 from libs.tally.events import VoteCast, address_takers
-from libs.tally.reservations import GateClosed, IdConflict, NotRunning, OverLimit, RefusedByCaller, Stale
+from libs.tally.reservations import GateClosed, IdConflict, NotRunning, OverLimit, RefusedByCaller, Stale, cast_of
 from libs.tally.voter_ledger import VoteStatus
 from libs.voting.protocol.casting import cast_vote
 from libs.voting.protocol.effects import (
@@ -30,6 +30,7 @@ from libs.voting.protocol.effects import (
     GiveAddress,
     LoadContest,
     PutInForce,
+    ReadCast,
     Release,
     Reserve,
     Steps,
@@ -47,8 +48,21 @@ OWN_NAME = address_takers(FROM_ADDRESS.voter, FROM_ADDRESS.vote_id)[0]
 RATED = a_rating("a", address="address")
 
 
-def steps(contest: Any = CONTEST, vote: Any = VOTE) -> Steps[Outcome]:
-    return cast_vote(vote, contest, 5, lambda at: f"receipt at {at}")
+class Receipts:
+    """Names a receipt by its time; of a vote from `unsure` on only the record tells it."""
+
+    def __init__(self, unsure: int = 1 << 53) -> None:
+        self.unsure = unsure
+
+    def sign(self, accepted_at: int) -> str:
+        return f"receipt at {accepted_at}"
+
+    def find(self, accepted_at: int) -> str | None:
+        return None if accepted_at >= self.unsure else self.sign(accepted_at)
+
+
+def steps(contest: Any = CONTEST, vote: Any = VOTE, receipts: Receipts = Receipts()) -> Steps[Outcome]:  # noqa: B008
+    return cast_vote(vote, contest, 5, receipts)
 
 
 def test_a_vote_is_reserved_then_appended_then_confirmed() -> None:
@@ -167,6 +181,32 @@ def test_a_repeated_vote_gets_its_first_answer() -> None:
     _, outcome = play(steps(), duplicate())
     assert isinstance(outcome, Accepted)
     assert (outcome.replayed, outcome.offset, outcome.terms.choices) == (True, 30, (("a", 1),))
+    assert outcome.receipt == "receipt at 900"
+
+
+@pytest.mark.parametrize(
+    "began",
+    [
+        [duplicate()],
+        [granted(), AppendUnknown("no answer"), folded(VOTE.content)],
+        [granted(joined=True), APPENDED, True, folded(VOTE.content)],
+    ],
+    ids=["folded", "in doubt", "pending"],
+)
+def test_a_receipt_that_another_secret_may_have_signed_is_that_of_the_record(began: list[Any]) -> None:
+    recorded = cast_of(VOTE, granted(), "by another secret")
+    effects, outcome = play(steps(receipts=Receipts(900)), *began, recorded)
+    assert effects[-1] == ReadCast(30)
+    assert isinstance(outcome, Accepted)
+    assert outcome.receipt == "by another secret"
+    _, unread = play(steps(receipts=Receipts(900)), *began, LogUnavailable("away"))
+    assert isinstance(unread, AppendUnknown), "another error would say that it is not recorded"
+
+
+def test_an_id_that_a_refund_used_up_has_no_record_with_a_receipt() -> None:
+    _, outcome = play(steps(receipts=Receipts(900)), duplicate(VoteStatus.REMOVED), None)
+    assert isinstance(outcome, Accepted)
+    assert outcome.receipt == "receipt at 900"
 
 
 @pytest.mark.parametrize(
