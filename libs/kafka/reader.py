@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
-from aiokafka.errors import KafkaError, KafkaTimeoutError
+from aiokafka.errors import ConsumerStoppedError, KafkaError, KafkaTimeoutError
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
@@ -333,7 +333,7 @@ class LogReader:
 def _as_log_unavailable() -> Iterator[None]:
     try:
         yield
-    except (KafkaError, OSError, TimeoutError) as error:
+    except (KafkaError, ConsumerStoppedError, OSError, TimeoutError) as error:
         raise LogUnavailable(NO_ANSWER, retry_after_s=1, cause=error) from error
 
 

@@ -52,6 +52,19 @@ async def test_a_record_that_does_not_come_in_time_is_given_up_and_harms_no_late
         assert (await reader.record(topic.name, partition, offset)).value == value
 
 
+async def test_a_read_whose_consumer_another_one_replaces_is_answered(
+    settings: KafkaSettings, topic: Topic, reader: LogReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [(partition, offset, value)] = await written(settings, topic, 1)
+    monkeypatch.setattr(reader._single, "_silence_s", 0.0)
+    waiting = asyncio.ensure_future(reader.record(topic.name, partition + 1, 1, wait_s=30))
+    with pytest.raises(LogUnavailable):
+        await reader.record(topic.name, partition, offset + 1, wait_s=0.5)
+    with pytest.raises(LogUnavailable, match="The log cannot be reached"):
+        await waiting
+    assert (await reader.record(topic.name, partition, offset)).value == value
+
+
 async def written(settings: KafkaSettings, topic: Topic, count: int) -> list[tuple[int, int, bytes]]:
     """(partition, offset, value) of records appended now, over all partitions in turn."""
     writer = LogWriter(settings)
