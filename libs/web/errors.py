@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from libs.contracts.validation import invalid_parameters
-from libs.tally.errors import NotFound, TallyError
+from libs.tally.errors import NotFound, Overloaded, TallyError
 from libs.web.door.request_ids import request_id
 
 Scope = MutableMapping[str, Any]
@@ -73,6 +73,11 @@ TABLE: Final[dict[str, Row]] = {
 }
 """Status and title by code. An unlisted code is a bug and becomes `internal_error`."""
 
+OUT_OF_MEMORY: Final = Overloaded(
+    "The service is short of memory. Whether this request was carried out is not known: send it again, "
+    "with the same id.",
+    retry_after_s=1,
+)
 LEGACY_OWN: Final = frozenset({401, 405, 408, 429, 431, 500, 503})
 """Statuses that the legacy API uses; every other error there is a 400."""
 
@@ -209,10 +214,19 @@ def log_bug(error: Exception, scope: Scope) -> None:
     logger.error("request %s to %s failed", request_id(scope), scope["path"], exc_info=error)
 
 
-def bug_response(scope: Scope) -> Response:
-    """Build the response to a bug: it reveals nothing but the request's id."""
+def bug_response(error: Exception, scope: Scope) -> Response:
+    """Build the response to a bug, which reveals nothing but the request's id, or to a want of memory."""
+    if is_want_of_memory(error):
+        return problem_response(OUT_OF_MEMORY, scope)
     hidden = TallyError("An internal error occurred. It is logged under the request id.")
     return problem_response(hidden, scope)
+
+
+def is_want_of_memory(error: Exception) -> bool:
+    """Return whether the process got no memory; orjson says so by an error of its own."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, orjson.JSONDecodeError) and str(error).startswith("Not enough memory")
+    )
 
 
 def is_for_the_caller(error: Exception) -> TypeGuard[TallyError]:
@@ -239,8 +253,8 @@ def handle_errors(app: Starlette) -> None:
         assert isinstance(error, RequestValidationError)
         return problem_response(invalid_parameters(error.errors()), request.scope)
 
-    async def bug(request: Request, _: Exception) -> Response:
-        return bug_response(request.scope)
+    async def bug(request: Request, error: Exception) -> Response:
+        return bug_response(error, request.scope)
 
     app.add_exception_handler(TallyError, ours)
     app.add_exception_handler(HTTPException, framework)

@@ -153,7 +153,7 @@ class DirectCycle(RequestResponseCycle):
                 response = problem_response(error, self.scope, **data)
             else:
                 log_bug(error, self.scope)
-                response = bug_response(self.scope)
+                response = bug_response(error, self.scope)
         finally:
             REQUEST_ID.reset(token)
         if not self.response_complete:

@@ -122,7 +122,7 @@ class HttpMiddleware:
                 response = problem_response(error, scope)
             else:
                 log_bug(error, scope)
-                response = bug_response(scope)
+                response = bug_response(error, scope)
             if not started:
                 await response(scope, receive, send_with_headers)
 

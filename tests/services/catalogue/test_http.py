@@ -114,6 +114,24 @@ async def test_a_bug_shows_nothing_of_itself(caplog: pytest.LogCaptureFixture) -
     assert any(problem["request_id"] in record.getMessage() and record.exc_info for record in caplog.records)
 
 
+async def test_a_request_that_got_no_memory_may_be_sent_again() -> None:
+    app = build_app("Tallykeeper: catalogue", [])
+    errors = iter(
+        [MemoryError(), orjson.JSONDecodeError("Not enough memory to allocate buffer for parsing", "", 0)]
+    )
+
+    @app.get("/large")
+    async def large() -> None:
+        raise next(errors)
+
+    transport = httpx.ASGITransport(HttpMiddleware(app), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://catalogue") as client:
+        for _ in range(2):
+            response = await client.get("/large")
+            assert_problem(response, "overloaded")
+            assert response.headers["retry-after"] == "1"
+
+
 async def test_the_process_says_that_it_lives_and_can_serve(client: httpx.AsyncClient) -> None:
     assert (await client.get("/livez")).status_code == 200
     ready = await client.get("/readyz")

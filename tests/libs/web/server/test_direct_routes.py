@@ -118,7 +118,9 @@ async def test_a_process_that_refuses_all_requests_refuses_direct_ones() -> None
 
 
 async def test_errors_are_problems_with_the_request_s_id(caplog: pytest.LogCaptureFixture) -> None:
-    errors: Iterator[Exception] = iter([Forbidden("votes:write"), ZeroDivisionError("in the handler")])
+    errors: Iterator[Exception] = iter(
+        [Forbidden("votes:write"), ZeroDivisionError("in the handler"), MemoryError()]
+    )
     route = Echo()
 
     def fail(_: DirectCycle) -> bool:
@@ -127,7 +129,7 @@ async def test_errors_are_problems_with_the_request_s_id(caplog: pytest.LogCaptu
     route.behaviour = fail
     async with served(route.app()) as server:
         client = await server.open()
-        for status, code in ((403, b"forbidden"), (500, b"internal_error")):
+        for status, code in ((403, b"forbidden"), (500, b"internal_error"), (503, b"overloaded")):
             client.send(request("/echo/a", BODY, "X-Request-Id: mine"))
             answer = await client.answer()
             assert answer[0] == status
@@ -136,12 +138,12 @@ async def test_errors_are_problems_with_the_request_s_id(caplog: pytest.LogCaptu
             assert b"ZeroDivision" not in answer[1]
         client.close()
     # what earlier tests left behind in the process is logged, too, by others
-    [logged] = [
+    logged = [
         record.getMessage()
         for record in caplog.records
         if record.levelno == logging.ERROR and record.name.startswith("libs.web.")
     ]
-    assert "request mine to /echo/a failed" in logged
+    assert ["request mine to /echo/a failed" in line for line in logged] == [True, True]
 
 
 async def test_responses_have_the_headers_of_other_responses_and_are_measured() -> None:
