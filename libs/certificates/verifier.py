@@ -403,7 +403,10 @@ def proof_problems(proof: Event, certificate: Event) -> Iterator[str]:
         yield "the proof is of another certificate"
     if proof["became"] == "-":
         yield "the record is not an accepted vote"
-    sealed = {its["partition"]: its for its in certificate["partitions"]}[proof["partition"]]
+    sealed = {its["partition"]: its for its in certificate["partitions"]}.get(proof["partition"])
+    if sealed is None:
+        yield f"the certificate has no partition {proof['partition']}"
+        return
     node = leaf(proof["offset"], proof["became"], proof["receipt"], proof["value_sha256"])
     path, index, size = [bytes.fromhex(node) for node in proof["path"]], proof["index"], sealed["leaves"]
     is_leaf = 0 <= index < size
