@@ -8,13 +8,14 @@ from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
-from aiokafka.errors import ConsumerStoppedError, KafkaError, KafkaTimeoutError
+from aiokafka.errors import ConsumerStoppedError, KafkaError, KafkaTimeoutError, NotLeaderForPartitionError
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import Placement, in_topic
 from libs.kafka.cancellation import StartedOnce, call, stop
 from libs.kafka.errors import NO_ANSWER, LogChanged
+from libs.kafka.leadership import leaders, unconfirmed
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 from libs.tally.errors import LogUnavailable
@@ -159,6 +160,27 @@ class LogReader:
         if not tps:
             return {}
         ends = await self._query(lambda consumer: consumer.end_offsets(list(tps)))
+        return {partition: ends[tp] for tp, partition in tps.items()}
+
+    async def confirmed_ends(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
+        """Return the end offsets, after all records that were acknowledged before the call.
+
+        Those of `end_offsets` may be those of a broker that leads no more (`leadership.py`). Also raises
+        `LogUnavailable` if too few replicas confirm who leads.
+        """
+        tps = self._places(topic, partitions)
+
+        async def query(consumer: AIOKafkaConsumer) -> Any:
+            client = consumer._client
+            while None in (asked := leaders(client, tps)).values():
+                await consumer.end_offsets(list(tps))  # finds the leaders
+            ends = await consumer.end_offsets(list(tps))
+            doubtful = await unconfirmed(client, asked)
+            if doubtful or leaders(client, tps) != asked:
+                raise NotLeaderForPartitionError(f"too few replicas confirm who leads {doubtful or topic}")
+            return ends
+
+        ends = await self._query(query) if tps else {}
         return {partition: ends[tp] for tp, partition in tps.items()}
 
     async def topics(self) -> set[str]:

@@ -122,3 +122,8 @@ class KafkaSettings(EnvironmentSettings):
                 f"Kafka's certificates are set, but TALLY_KAFKA_SECURITY_PROTOCOL is {protocol}: use SSL, SASL_SSL"
             )
         return self
+
+
+def least_in_sync(replicas: int) -> int:
+    """Return how many of a partition's replicas must have a record before it is acknowledged."""
+    return 2 if replicas >= 3 else 1

@@ -25,7 +25,7 @@ from libs.kafka.cancellation import StartedOnce, call
 from libs.kafka.errors import NO_ANSWER, LogChanged, ReplicasAway, TopicMissing, WrongTopic
 from libs.kafka.reader import LogReader
 from libs.kafka.security import connection
-from libs.kafka.settings import KafkaSettings
+from libs.kafka.settings import KafkaSettings, least_in_sync
 from libs.tally.errors import LogUnavailable, TallyError
 from libs.tally.events import LogCreated
 
@@ -55,8 +55,8 @@ class FoundTopic(NamedTuple):
 
 def required_settings(replication_factor: int) -> dict[str, str]:
     """Return a topic's required settings: with three replicas or more, two must acknowledge a record."""
-    in_sync = {MIN_IN_SYNC: "2"} if replication_factor >= 3 else {}
-    return {**REQUIRED_SETTINGS, **in_sync}
+    least = least_in_sync(replication_factor)
+    return {**REQUIRED_SETTINGS, **({MIN_IN_SYNC: str(least)} if least > 1 else {})}
 
 
 async def create_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> None:

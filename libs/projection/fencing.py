@@ -96,7 +96,7 @@ class CatalogueProgress:
     async def ends(self, partitions: Collection[int] | None = None) -> Mapping[int, int]:
         """Return the log's end offsets, by default of all partitions."""
         some = self._topic.numbers if partitions is None else partitions
-        return await self._reader.end_offsets(self._topic.name, some)
+        return await self._reader.confirmed_ends(self._topic.name, some)
 
     async def has(self, ends: Mapping[int, int]) -> bool:
         """Return whether the view has folded each partition up to its offset in `ends`."""

@@ -98,7 +98,7 @@ class FreshnessChecker:
         if state.is_fresh:
             return
         if goal is None or goal.run != state.run or goal.end.log_id != log_id:
-            ends = await self._reader.end_offsets(self._topic.name, [partition])
+            ends = await self._reader.confirmed_ends(self._topic.name, [partition])
             goal = _Goal(state.run, Position(log_id, ends[partition]))
         if await self._views.declare(partition, goal.run, goal.end):
             logger.info("%s/%d is fresh at %d", self._topic.name, partition, goal.end.offset)

@@ -289,6 +289,8 @@ class SimulatedReader:
         await self._way()
         return found
 
+    confirmed_ends = end_offsets
+
     async def log_ids(self, topic: str, partitions: Collection[int]) -> dict[int, str]:
         return {number: first.log_id for number, first in (await self.first_records(topic, partitions)).items()}
 
