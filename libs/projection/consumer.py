@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple, Protocol
@@ -19,7 +19,7 @@ from libs.kafka.reader import LogReader, as_record
 from libs.kafka.settings import KafkaSettings
 from libs.projection.consumer_health import ConsumerHealth
 from libs.projection.gathering import Gathering
-from libs.projection.log_identity import LogIdentities, ShortLogs
+from libs.projection.log_identity import LogIdentities, confirmed_start
 from libs.projection.partition_worker import FoldTraces, PartitionWorker
 from libs.projection.projection_interface import Projection
 from libs.projection.settings import Pace, ProjectorSettings
@@ -64,7 +64,6 @@ class Membership:
     group: str
     connect: "Connect"
     tracing: Tracing | None = None
-    short_logs: ShortLogs = field(default_factory=ShortLogs)
 
 
 Connect = Callable[["ConsumerSession"], LogClients]
@@ -88,9 +87,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._closing = False
         self._gathering = Gathering(membership.pace)
-        self.watch = ConsumerHealth(
-            self.topic, self._reader, self._origins, membership.settings, membership.short_logs
-        )
+        self.watch = ConsumerHealth(self.topic, self._reader, self._origins, membership.settings)
         self._starting: asyncio.Task[None] | None = None
         self._checks: list[asyncio.Task[None]] = []
 
@@ -215,7 +212,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
     async def _place(self, partition: int) -> Position:
         stored = await self.membership.projection.position(partition)
         origin = await self._origins.of(partition)
-        return await self.membership.short_logs.start_of(self._reader, self.topic, partition, origin, stored)
+        return await confirmed_start(self._reader, self.topic, partition, origin, stored)
 
     def _number(self, tp: TopicPartition) -> int:
         number: int = tp.partition + self.topic.first

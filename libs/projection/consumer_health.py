@@ -10,7 +10,7 @@ from aiokafka.errors import KafkaError
 from libs.contracts.topics import Topic
 from libs.kafka.cancellation import call
 from libs.kafka.reader import LogReader
-from libs.projection.log_identity import LogIdentities, LogTooShort, ShortLogs
+from libs.projection.log_identity import LogIdentities, confirmed_start
 from libs.projection.partition_worker import PartitionWorker
 from libs.projection.settings import ProjectorSettings
 from libs.tally.errors import LogUnavailable
@@ -28,12 +28,7 @@ class ConsumerHealth:
     """Runs a session's checks, and keeps their state."""
 
     def __init__(
-        self,
-        topic: Topic,
-        reader: LogReader,
-        origins: LogIdentities,
-        settings: ProjectorSettings,
-        short_logs: ShortLogs,
+        self, topic: Topic, reader: LogReader, origins: LogIdentities, settings: ProjectorSettings
     ) -> None:
         self.ends: dict[int, int] = {}
         """End offset of each assigned partition at the last check."""
@@ -41,7 +36,6 @@ class ConsumerHealth:
         self._topic = topic
         self._reader = reader
         self._origins = origins
-        self._short_logs = short_logs
         self._patience_s = settings.projector_stuck_after_ms / 1000
         self._errors = 0
         self._quiet: dict[int, tuple[int, float]] = {}
@@ -55,8 +49,6 @@ class ConsumerHealth:
         try:
             self.ends = await self._reader.end_offsets(self._topic.name, list(folds))
             await self._check_identity(folds)
-        except LogTooShort:
-            raise
         except LogUnavailable:
             # Kafka is unavailable; the consumer is not stuck.
             self._quiet.clear()
@@ -102,7 +94,7 @@ class ConsumerHealth:
         if beyond or time.monotonic() - self._identified_at > IDENTITY_S:
             origins = await self._origins.of_all(positions)
             for partition, position in positions.items():
-                await self._short_logs.start_of(self._reader, self._topic, partition, origins[partition], position)
+                await confirmed_start(self._reader, self._topic, partition, origins[partition], position)
             self._identified_at = time.monotonic()
 
     def _check_progress(self, folds: Mapping[int, PartitionWorker], now: float) -> None:

@@ -4,9 +4,8 @@ Read the view's position first, and the log's identity after it: others append a
 never ahead of a log that is read later.
 """
 
-import time
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from libs.concurrency.tasks import SingleFlight
 from libs.contracts.log_records import Position
@@ -14,13 +13,6 @@ from libs.contracts.topics import Log
 from libs.kafka.errors import LogChanged
 from libs.kafka.reader import Extent, LogReader
 from libs.tally.errors import LogUnavailable
-
-SKEW_MS: Final = 1_000
-"""Time by which the clocks of brokers may differ from that of a projector."""
-
-
-class LogShortened(LogChanged):
-    """A log ends before the position of its view."""
 
 
 class LogIdentity(NamedTuple):
@@ -80,7 +72,6 @@ def start_of(topic: Log, partition: int, origin: LogIdentity, stored: Position |
         why = f"it was recreated: its log id is {origin.log_id}, the view was folded from {stored.log_id}"
     elif stored.offset > origin.extent.end:
         why = f"it was shortened: it ends at {origin.extent.end}, the view is at {stored.offset}"
-        raise LogShortened(f"{topic.name}/{partition} is not the log of this view: {why}", topic=topic.name)
     elif stored.offset < origin.extent.beginning:
         why = f"it begins at {origin.extent.beginning}, the view is at {stored.offset}: records are missing"
     else:
@@ -88,38 +79,15 @@ def start_of(topic: Log, partition: int, origin: LogIdentity, stored: Position |
     raise LogChanged(f"{topic.name}/{partition} is not the log of this view: {why}", topic=topic.name)
 
 
-class LogTooShort(LogUnavailable):
-    """A log ends before its view, and is waited for (`ShortLogs`)."""
+async def confirmed_start(
+    reader: LogReader, topic: Log, partition: int, origin: LogIdentity, stored: Position | None
+) -> Position:
+    """Return the start as `start_of`, by an end that other replicas confirm where the log seems to be shortened.
 
-
-class ShortLogs:
-    """Tells a log that was shortened from one whose end a broker answers that does not lead it any more.
-
-    Such a broker, cut off from the others, knows of no later record, and does not know that another one leads.
-    So a log that ends before its view is waited for. What the view was folded from was in the log before that was
-    found: once the log reaches there again, the last of these records is an older one, unless the log was
-    shortened and has other records since.
+    A broker that was cut off, and leads the partition no more, answers an earlier end. Raises `LogUnavailable` if
+    the leader is not confirmed, and `LogChanged`.
     """
-
-    def __init__(self) -> None:
-        self._found: dict[int, tuple[int, int]] = {}
-        """By partition, the view's offset when its log was found to be short, and when (ms since 1970)."""
-
-    async def start_of(
-        self, reader: LogReader, topic: Log, partition: int, origin: LogIdentity, stored: Position | None
-    ) -> Position:
-        """Return the start as `start_of`. Raises `LogTooShort` while the log is short, and `LogChanged`."""
-        try:
-            start = start_of(topic, partition, origin, stored)
-        except LogShortened as error:
-            if stored is not None:
-                self._found.setdefault(partition, (stored.offset, time.time_ns() // 1_000_000))
-            raise LogTooShort(error.message, retry_after_s=1, cause=error) from error
-        found = self._found.get(partition)
-        if found is not None and start.offset >= found[0]:  # else the view begins anew
-            last = await reader.record(topic.name, partition, found[0] - 1)
-            if last.timestamp_ms > found[1] + SKEW_MS:
-                why = f"it was shortened, and has other records since, as at offset {last.offset}"
-                raise LogChanged(f"{topic.name}/{partition} is not the log of this view: {why}", topic=topic.name)
-        self._found.pop(partition, None)
-        return start
+    if stored is not None and stored.offset > origin.extent.end:
+        ends = await reader.confirmed_ends(topic.name, [partition])
+        origin = origin._replace(extent=origin.extent._replace(end=ends[partition]))
+    return start_of(topic, partition, origin, stored)

@@ -144,7 +144,7 @@ async def test_log_lost_records_end_with_an_emptied_valkey_and_not_with_a_replay
         generations = deployment.projections[ProjectionName.VOTES]
         for partition in generations.topic.numbers:
             await deployment.valkey.call("HINCRBY", f"{generations.base(partition)}:g1:position", "offset", 1000)
-        found = await named(own_stack, "log")
+        found = await named(own_stack, "log", "part")
         assert "past the log's end" in found["log"]
         refused = await tally(own_stack, "replay", "run", "--projection", "votes", "--execute")
         assert (refused.exit_code, "is not the log of this view" in refused.output) == (1, True), refused.output

@@ -11,7 +11,7 @@ from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.projection import consumer_health
 from libs.projection.consumer_health import ConsumerHealth
-from libs.projection.log_identity import LogIdentities, ShortLogs
+from libs.projection.log_identity import LogIdentities
 from libs.projection.partition_worker import PartitionWorker
 from libs.projection.settings import ProjectorSettings
 from libs.tally.errors import LogUnavailable
@@ -52,7 +52,7 @@ async def test_the_logs_identity_is_asked_for_once_for_all_partitions(
         ids = await reader.log_ids(topic.name, range(PARTITIONS))
         reader.asked.clear()
         folds = {partition: standing(topic, partition, Position(log_id, 1)) for partition, log_id in ids.items()}
-        health = ConsumerHealth(topic, reader, LogIdentities(reader, topic), ProjectorSettings(), ShortLogs())
+        health = ConsumerHealth(topic, reader, LogIdentities(reader, topic), ProjectorSettings())
         await health.check(None, folds)
         assert reader.asked == [PARTITIONS]
         health.unassigned_since = 0.0

@@ -15,7 +15,6 @@ NO_ROW = {
     "libs.kafka.errors.LogChanged": GUARDED,
     "libs.kafka.errors.TopicMissing": GUARDED,
     "libs.kafka.errors.WrongTopic": GUARDED,
-    "libs.projection.log_identity.LogShortened": GUARDED,
     "libs.deployment.identity.WrongStore": GUARDED,
     "libs.audit.comparison.ProcessKilled": COMMAND,
     "libs.backup.manifest.ExportRefused": COMMAND,
