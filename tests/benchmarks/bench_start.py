@@ -15,7 +15,7 @@ from tests.benchmarks.measurement import OURS, Goal, Measurement, Party, Run, Sc
 from tests.benchmarks.stack import process
 
 READY_S = 120.0
-GOAL_S = 6.0
+GOAL_S = 5.0
 
 
 async def measure(scale: Scale) -> list[Measurement]:

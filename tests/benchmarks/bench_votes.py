@@ -137,26 +137,35 @@ async def vote_script(api: Api, *, limited: bool = False) -> str:
 @asynccontextmanager
 async def servers(supervisor: Supervisor, workers: int) -> AsyncIterator[dict[str, list[str]]]:
     """Tallykeeper and all peers with so many workers: their addresses."""
-    stack = supervisor.stack
-    topics = {name: Topic(f"peer-{app.partition(':')[2]}", stack["partitions"]) for name, app in PEERS.items()}
-    await create_topics(KafkaSettings(kafka_bootstrap_servers=stack["kafka"]), list(topics.values()))
+    async with AsyncExitStack() as running_servers:
+        urls = {OURS: [supervisor.stack["base_url"]]}
+        for _ in range(workers - 1):
+            urls[OURS].append((await running_servers.enter_async_context(further_gateway(supervisor)))[0])
+        urls[LIMITED] = urls[OURS]
+        for name in PEERS:
+            urls[name] = [await running_servers.enter_async_context(peer(supervisor, name, workers))]
+        yield urls
+
+
+@asynccontextmanager
+async def peer(supervisor: Supervisor, name: str, workers: int = 1) -> AsyncIterator[str]:
+    """A peer on the service's Kafka and Valkey, with a topic of its own: its address."""
+    stack, app = supervisor.stack, PEERS[name]
+    topic = Topic(f"peer-{app.partition(':')[2]}", stack["partitions"])
+    await create_topics(KafkaSettings(kafka_bootstrap_servers=stack["kafka"]), [topic])
     environment = {
         "PEER_VALKEY_URL": stack["valkey"],
         "PEER_KAFKA": stack["kafka"],
         "PEER_PARTITIONS": str(stack["partitions"]),
+        "PEER_TOPIC": topic.name,
     }
-    async with AsyncExitStack() as running_servers:
-        urls = {OURS: [stack["base_url"]]}
-        for _ in range(workers - 1):
-            urls[OURS].append((await running_servers.enter_async_context(further_gateway(supervisor)))[0])
-        urls[LIMITED] = urls[OURS]
-        for name, app in PEERS.items():
-            server = uvicorn(f"tests.benchmarks.peers.{app}", workers, **environment, PEER_TOPIC=topics[name].name)
-            urls[name] = [(await running_servers.enter_async_context(server))[0]]
-        consumer = [sys.executable, "-m", "tests.benchmarks.peers.equal_work"]
-        its_topic = {"PEER_TOPIC": topics[EQUAL].name}
-        await running_servers.enter_async_context(process(consumer, environment | its_topic))
-        yield urls
+    async with AsyncExitStack() as running_processes:
+        server = uvicorn(f"tests.benchmarks.peers.{app}", workers, **environment)
+        url, _ = await running_processes.enter_async_context(server)
+        if name == EQUAL:
+            consumer = [sys.executable, "-m", "tests.benchmarks.peers.equal_work"]
+            await running_processes.enter_async_context(process(consumer, environment))
+        yield url
 
 
 def measurements(connections: int, workers: int, loads: dict[str, list[Load]]) -> list[Measurement]:

@@ -1,15 +1,19 @@
 """Renders `README.md` of the benchmarks from the results."""
 
+import re
 from collections.abc import Iterator, Sequence
 
+from tests.benchmarks import summary
+from tests.benchmarks.figures import Figures, NotMeasured
 from tests.benchmarks.limits import limit_of
 from tests.benchmarks.measurement import Measurement, Size, Verdict
 from tests.benchmarks.paths import PATHS
 from tests.benchmarks.results import Results, Section
 from tests.benchmarks.rows import HEAD, goal_text, number, rows_of, value_text
 
-INTRODUCTION = """\
-# Benchmarks
+TITLE = "# Benchmarks\n"
+COMMANDS = """\
+## How they are measured
 
     uv run python -m tests.benchmarks                    # all short paths; writes the documents named below
     uv run python -m tests.benchmarks --resume           # the rest of a run that was interrupted
@@ -32,7 +36,8 @@ that does other work at the same time only the ratios by CPU are of use.
 Loads of HTTP need `wrk`. Peers run in environments of their own, installed at their first run: `uv` resolves the
 dependencies in the head of each `peers/*.py`; the jars of Kafka Streams come from Maven's central repository.
 """
-GOALS = "path", "figure", "Tallykeeper", "compared with", "ratio", "goal", "met"
+PATH_CELLS = "path", "goals met", "measured"
+GOALS = "figure", "Tallykeeper", "compared with", "ratio", "goal", "met"
 
 
 def render(results: Results) -> str:
@@ -40,34 +45,45 @@ def render(results: Results) -> str:
 
 
 def _lines(results: Results) -> Iterator[str]:
-    yield INTRODUCTION
-    yield from _goals(results)
+    yield TITLE
+    try:
+        yield f"{summary.paragraph(Figures(results))}\n"
+    except NotMeasured as missing:
+        yield f"There is no summary yet: {missing}.\n"
     measured = {section.path: section for section in results.sections}
+    yield from _table(PATH_CELLS)
+    for path in PATHS:
+        yield _line((_link(path.title), *_overview(measured.get(path.name))))
+    yield f"\n{COMMANDS}"
     for path in PATHS:
         yield f"## {path.title}\n\n{path.description}\n"
         yield from _section(measured[path.name]) if path.name in measured else ["Not measured yet.\n"]
 
 
-def _goals(results: Results) -> Iterator[str]:
-    """Yield the table of all goals that have a verdict."""
-    rows = [
-        (section, measurement, verdict)
-        for section in results.sections
-        for measurement in section.measurements
-        for verdict in measurement.verdicts()
-    ]
-    met = sum(verdict.is_met for _, _, verdict in rows)
-    yield f"## Goals\n\n{met} of {len(rows)} are met. The reasons of the others stand in their sections.\n"
-    yield from _table(GOALS)
-    yield from (_line(_goal_cells(*row)) for row in rows)
-    yield ""
+def _link(title: str) -> str:
+    return f"[{title}](#{re.sub(r'[^a-z0-9_ -]', '', title.lower()).replace(' ', '-')})"
 
 
-def _goal_cells(section: Section, measurement: Measurement, verdict: Verdict) -> Sequence[str]:
+def _overview(section: Section | None) -> tuple[str, str]:
+    if section is None:
+        return "", "not yet"
+    verdicts = [verdict for measurement in section.measurements for verdict in measurement.verdicts()]
+    met = f"{sum(verdict.is_met for verdict in verdicts)} of {len(verdicts)}" if verdicts else "none is set"
+    return met, f"{section.measured_at}{', busy machine' if section.machine.was_busy else ''}"
+
+
+def _goals(section: Section) -> Iterator[str]:
+    """Yield the table of the goals that have a verdict."""
+    rows = [(measurement, verdict) for measurement in section.measurements for verdict in measurement.verdicts()]
+    if rows:
+        yield from _table(GOALS)
+        yield from (_line(_goal_cells(*row)) for row in rows)
+
+
+def _goal_cells(measurement: Measurement, verdict: Verdict) -> Sequence[str]:
     goal = verdict.goal
     by = " by CPU" if goal.by == "cpu" else ""
     return (
-        section.title,
         measurement.name,
         value_text(measurement, measurement.ours),
         goal.against,
@@ -81,24 +97,37 @@ def _section(section: Section) -> Iterator[str]:
     if section.failure:
         older = " The figures are of the run before." if section.measurements else ""
         yield f"The latest run failed: {_plain(section.failure)}.{older}\n"
+    yield from _folded("Goals", _goals(section))
+    yield from _folded("Goals that are not met, and why", _limits(section))
+    yield from _folded("All figures", _figures(section))
+    busy = " **The machine was busy with other work.**" if section.machine.was_busy else ""
+    size = " **Small sizes, to try it out.**" if section.size is Size.QUICK else ""
+    yield f"{section.measured_at}, {section.took_s:.0f} s: {section.machine}.{size}{busy}\n"
+
+
+def _folded(title: str, lines: Iterator[str]) -> Iterator[str]:
+    """Yield lines below a title that opens them, if there are any."""
+    inside = list(lines)
+    if inside:
+        yield f"<details><summary>{title}</summary>\n"
+        yield from inside
+        yield "\n</details>\n"
+
+
+def _figures(section: Section) -> Iterator[str]:
     if section.measurements:
         yield from _table(HEAD.cells)
         for measurement in section.measurements:
             yield from (_line(row.cells) for row in rows_of(measurement))
-        yield ""
     notes = {
         party.name: party.note
         for measurement in section.measurements
         for party in measurement.others
         if party.note
     }
-    yield from (f"- {name}: {note}." for name, note in notes.items())
     if notes:
         yield ""
-    yield from _limits(section)
-    busy = " **The machine was busy with other work.**" if section.machine.was_busy else ""
-    size = " **Small sizes, to try it out.**" if section.size is Size.QUICK else ""
-    yield f"{section.measured_at}, {section.took_s:.0f} s: {section.machine}.{size}{busy}\n"
+    yield from (f"- {name}: {note}." for name, note in notes.items())
 
 
 def _limits(section: Section) -> Iterator[str]:
@@ -110,10 +139,7 @@ def _limits(section: Section) -> Iterator[str]:
                 against = f" against {verdict.goal.against}" if verdict.goal.against else ""
                 reason = limit_of(section.path, measurement.name, verdict.goal.against)
                 missed.setdefault(reason, []).append(f"{measurement.name}{against}")
-    if missed:
-        yield "Goals that are not met, and why:\n"
-        yield from (f"- {'; '.join(dict.fromkeys(names))}. {reason}" for reason, names in missed.items())
-        yield ""
+    yield from (f"- {'; '.join(dict.fromkeys(names))}. {reason}" for reason, names in missed.items())
 
 
 def _table(names: Sequence[str]) -> Iterator[str]:

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -79,13 +79,14 @@ async def run(options: argparse.Namespace) -> int:
         running = asyncio.create_task(people.run(episodes, time.monotonic() + 60 * options.minutes))
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
         try:
-            await running
-        finally:  # also of a campaign that was interrupted
+            with suppress(asyncio.CancelledError):  # SIGTERM: what there is is printed
+                await running
+        finally:
             print(
                 f"\nseed {options.seed}, {options.topology}, {options.minutes:g} minutes, {options.rate:g} votes/s"
             )
             print(*report(people), sep="\n", flush=True)
-    return 1 if oracle.wrong else 0
+    return 1 if oracle.wrong or people.compared < COMPARISONS else 0
 
 
 def report(campaign: Campaign) -> Iterator[str]:

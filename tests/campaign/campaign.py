@@ -29,7 +29,7 @@ from tests.campaign.report import Outcome
 from tests.campaign.stage import Stage
 from tests.campaign.trade import Trade
 
-HEAL_S: Final = 120.0
+HEAL_S: Final = 300.0
 """Time in which everything must work again, on any machine; the report has the real times."""
 SLOW_S: Final = 10.0
 """Time to heal, over which the last reading before is printed."""

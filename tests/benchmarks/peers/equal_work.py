@@ -96,6 +96,48 @@ async def cast(contest: str, vote: Vote, response: Response) -> Accepted:
     return Accepted(vote_id=vote.vote_id, accepted_at=now, remaining=value)
 
 
+class Batch(BaseModel):
+    votes: list[Vote] = Field(max_length=1_000)
+
+
+class Outcome(BaseModel):
+    status: int
+    vote: Accepted | None = None
+    error: str | None = None
+
+
+@voting.post("/contests/{contest}/votes/batch")
+async def cast_batch(contest: str, batch: Batch) -> list[Outcome]:
+    """Reserve all by one pipeline, and append what was granted at once."""
+    now = datetime.now(UTC)
+    async with redis.pipeline(transaction=False) as pipeline:
+        for vote in batch.votes:
+            keys = [f"peer:{contest}:voter:{vote.voter_id}"]
+            await reserve(keys, [vote.vote_id, vote.participant_key, MOST, vote.count], client=pipeline)
+        replies = await pipeline.execute()
+    appends: dict[int, asyncio.Future[Any]] = {}
+    outcomes = []
+    for place, (vote, (outcome, value)) in enumerate(zip(batch.votes, replies, strict=True)):
+        if outcome < 0:
+            outcomes.append(Outcome(status=409, error="participant_limit_reached"))
+        elif outcome == 0 and not value:
+            outcomes.append(Outcome(status=409, error="idempotency_key_reused"))
+        else:
+            accepted = Accepted(vote_id=vote.vote_id, accepted_at=now, remaining=value if outcome else None)
+            outcomes.append(Outcome(status=201 if outcome else 200, vote=accepted))
+            if outcome:
+                record = orjson.dumps({"contest": contest, "accepted_at": now.isoformat(), **vote.model_dump()})
+                appends[place] = await voting.state.producer.send(TOPIC, record, key=vote.voter_id.encode())
+    for place, ended in zip(appends, await asyncio.gather(*appends.values(), return_exceptions=True), strict=True):
+        if isinstance(ended, BaseException):
+            vote = batch.votes[place]
+            await release(
+                [f"peer:{contest}:voter:{vote.voter_id}"], [vote.vote_id, vote.participant_key, vote.count]
+            )
+            outcomes[place] = Outcome(status=503, error="log_unavailable")
+    return outcomes
+
+
 async def count_votes() -> None:
     """Fold the topic into counts and unique voters, from the offsets that Valkey has."""
     consumer = AIOKafkaConsumer(**KAFKA, enable_auto_commit=False, auto_offset_reset="earliest")
