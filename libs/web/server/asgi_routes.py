@@ -61,7 +61,7 @@ does for a caller without a known key: only ASGI counts and authenticates those.
 _PLAIN: Final = re.compile(rb"[A-Za-z0-9_-]+")
 """A path parameter that needs no decoding."""
 MOST_PATHS: Final = 1_000
-"""Matched paths that a route caches: those of votes and counts name only their contest."""
+"""Paths that a route caches, of all hot routes: those of votes and counts name only their contest."""
 MOST_PATH_BYTES: Final = 256
 """Size of a path that is cached."""
 
@@ -83,17 +83,18 @@ class DirectRoute(AsgiRoute):
         self.most_bytes: Final = most_bytes
         self.direct_methods: Final = frozenset(method.encode() for method in self.methods or ())
         self._segments: Final = path.encode().split(b"/")
-        self._matched: dict[bytes, Mapping[str, str]] = {}
+        self._parsed: dict[bytes, Mapping[str, str] | None] = {}
 
     def match_path(self, path: bytes) -> Mapping[str, str] | None:
         """Return the path parameters, or None if `path` is not plainly this route's; a slash may follow."""
-        params = self._matched.get(path)
-        if params is None:
+        try:
+            return self._parsed[path]
+        except KeyError:
             params = self._parse_path(path)
-            if params is not None and len(path) <= MOST_PATH_BYTES:
-                if len(self._matched) >= MOST_PATHS:
-                    self._matched.clear()
-                self._matched[path] = params
+        if len(path) <= MOST_PATH_BYTES:
+            if len(self._parsed) >= MOST_PATHS:
+                self._parsed.clear()
+            self._parsed[path] = params
         return params
 
     def _parse_path(self, path: bytes) -> dict[str, str] | None:

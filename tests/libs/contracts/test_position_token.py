@@ -44,6 +44,17 @@ async def test_the_largest_deployment_has_tokens() -> None:
     assert await tokens.decode(tokens.encode(most)) == most
 
 
+async def test_a_mapping_that_was_encoded_before_gives_the_token_of_its_offsets_and_of_the_newest_secret() -> None:
+    secrets = HeldSecrets(FIRST, newer=(FIRST, SECOND))
+    tokens = PositionTokens(secrets)
+    await tokens.load()
+    one, other = {0: 7}, {0: 8}
+    assert [await tokens.decode(tokens.encode(each)) for each in (one, one, other, one)] == [one, one, other, one]
+    before = tokens.encode(one)
+    await tokens.load(again=True)
+    assert tokens.encode(one) == (await tokens_of(SECOND)).encode(one) != before
+
+
 async def test_a_rotation_ends_no_token_until_its_secret_is_retired() -> None:
     before, rotated, retired = await tokens_of(FIRST), await tokens_of(FIRST, SECOND), await tokens_of(SECOND)
     old, new = before.encode({0: 7}), rotated.encode({0: 8})
