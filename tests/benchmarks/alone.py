@@ -4,7 +4,6 @@ import asyncio
 import resource
 import signal
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, TypeAlias, cast
 
@@ -19,10 +18,6 @@ from tests.benchmarks.results import dump_measurements
 from tests.benchmarks.rows import HEAD, rows_of
 
 Measure: TypeAlias = Callable[[Scale], Awaitable[list[Measurement]]]
-
-
-FILES = 65_536
-"""For 20,000 streams and all else of a process."""
 
 
 def alone(title: str, measure: Measure) -> None:
@@ -50,8 +45,6 @@ def run(measure: Measure, scale: Scale) -> list[Measurement]:
     """Measure, with as many open files as the system allows; SIGTERM ends the servers, too."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    with suppress(ValueError):  # only root may have more
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(most, FILES), max(most, FILES)))
 
     async def measured() -> list[Measurement]:
         ending = cast("asyncio.Task[object]", asyncio.current_task())

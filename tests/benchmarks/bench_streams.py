@@ -7,6 +7,7 @@ which for the service alone is a vote. CPU time is that of the serving process, 
 
 import asyncio
 import random
+import resource
 import statistics
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -50,7 +51,9 @@ class Delays:
 
 
 async def measure(scale: Scale) -> list[Measurement]:
-    listeners, votes = scale.pick(200, 20_000), scale.pick(5, 20 * scale.rounds)
+    open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    listeners = scale.pick(200, min(20_000, open_files - 1_000))
+    votes = scale.pick(5, 20 * scale.rounds)
     found: dict[str, Delays] = {}
     missing: list[Missing] = []
     async with whole_service() as (supervisor, api), further_gateway(supervisor, MANY_CONNECTIONS) as (url, pid):

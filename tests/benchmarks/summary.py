@@ -1,5 +1,6 @@
 """The figures that a user asks for, in the project's README between two marks and on the benchmarks' page."""
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from tests.benchmarks.figures import Figures
@@ -45,16 +46,12 @@ def inserted(document: str, results: Results) -> str:
 def paragraph(figures: Figures, goals: str = "goals") -> str:
     """Return a table of the figures, and what they miss of the `goals`, a word. Raises `NotMeasured`."""
     machine = figures.section("votes").machine
+    busy = " It was busy with other work: ratios say more than rates." if machine.was_busy else ""
     asked = [(each, figures.measurement(each.path, each.figure)) for each in ASKED]
-    missed = [
-        f"{each.text} {number(verdict.figure)} ({goal_text(measurement, verdict.goal)} {verdict.goal.against})"
-        for each, measurement in asked
-        for verdict in measurement.verdicts()
-        if not verdict.is_met
-    ]
+    missed = [f"{each.text} ({'; '.join(found)})" for each, of in asked if (found := [*_missed(of)])]
     return "\n".join(
         (
-            f"Measured on {machine.cores} cores ({machine.processor}) that also run Kafka, Valkey and the load.",
+            f"On {machine.cores} cores ({machine.processor}) that also run Kafka, Valkey and the load.{busy}",
             f"*{SAME_WORK}* is what an engineer writes in a day: vote ids, limits, log, counts and unique voters.",
             "",
             "| one process | Tallykeeper | compared with | ratio |",
@@ -64,6 +61,13 @@ def paragraph(figures: Figures, goals: str = "goals") -> str:
             f"Missed {goals} of these: {'; '.join(missed) or 'none'}.",
         )
     )
+
+
+def _missed(measurement: Measurement) -> Iterator[str]:
+    for verdict in measurement.verdicts():
+        if not verdict.is_met:
+            against = f" against {verdict.goal.against}" if verdict.goal.against else ""
+            yield f"{number(verdict.figure)}, not {goal_text(measurement, verdict.goal)}{against}"
 
 
 def _row(figures: Figures, asked: Asked, measurement: Measurement) -> str:
