@@ -21,10 +21,10 @@ from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import (
     GIVEN_TIMES,
     check_topics,
+    create_missing,
     create_topics,
     create_unbegun,
     examine_topics,
-    open_admin,
     required_settings,
     take_append_times,
 )
@@ -158,14 +158,14 @@ async def test_replicas_that_are_away_are_named_and_waited_for(settings: KafkaSe
 
 async def test_a_topic_that_was_not_begun_is_refused(settings: KafkaSettings, namespace: str) -> None:
     topic = votes_topic(namespace, 2)
-    await create_bare(settings, topic)
+    await create_missing(settings, [topic])
     with pytest.raises(WrongTopic, match="without LogCreated"):
         await check_topics(settings, [topic])
 
 
 async def test_a_log_that_begins_with_something_else_is_refused(settings: KafkaSettings, namespace: str) -> None:
     topic = votes_topic(namespace, 1)
-    await create_bare(settings, topic)
+    await create_missing(settings, [topic])
     writer = LogWriter(settings)
     await writer.start()
     await writer.append(topic.name, 0, b'{"type":"Fence","incarnation":1}')
@@ -206,13 +206,3 @@ async def append_in_transaction(settings: KafkaSettings, topic: Topic) -> None:
             await producer.send_and_wait(topic.name, b"1", partition=0)
         async with producer.transaction():
             await producer.send_and_wait(topic.name, b"3", partition=0)
-
-
-async def create_bare(settings: KafkaSettings, topic: Topic) -> None:
-    """As `create_topics` does, but without beginning the logs."""
-    async with open_admin(settings) as admin:
-        await admin.create_topics([_new(topic)])
-
-
-def _new(topic: Topic) -> NewTopic:
-    return NewTopic(topic.name, topic.partitions, 1, topic_configs=REQUIRED_SETTINGS)
