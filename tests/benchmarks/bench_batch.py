@@ -20,8 +20,9 @@ from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 from libs.tally.events import VoteCast
 from tests.benchmarks.alone import alone
-from tests.benchmarks.bench_votes import EQUAL, NOTES, PARTS, peer
+from tests.benchmarks.bench_votes import NOTES, PARTS, peer
 from tests.benchmarks.cpu import CpuMeter
+from tests.benchmarks.figures import EQUAL
 from tests.benchmarks.load import SETTLE_S
 from tests.benchmarks.measurement import OURS, Goal, Measurement, Party, Run, Scale
 from tests.benchmarks.stack import whole_service
@@ -29,7 +30,6 @@ from tests.support.voting import Contest, new_id, running
 
 BATCH = 1_000
 CLIENTS = 8
-FIGURE = f"batches of {BATCH:,} votes, {CLIENTS} clients"
 BARE = "bare aiokafka loop"
 LOOPS = {BARE: None, "the same, batches of 512 KiB": 512 * 1024}
 JSON = {"content-type": "application/json"}
@@ -55,7 +55,8 @@ async def measure(scale: Scale) -> list[Measurement]:
         Party(name, runs, "no answers, limits, vote ids or counts") for name, runs in loops.items()
     ]
     ours, peers = Party(OURS, served[OURS]), [Party(EQUAL, served[EQUAL], NOTES[EQUAL]), *others]
-    return [Measurement(FIGURE, "votes/s", "higher", ours, peers, ceiling, [Goal(0.5, BARE)])]
+    name = f"batches of {BATCH:,} votes, {CLIENTS} clients"
+    return [Measurement(name, "votes/s", "higher", ours, peers, ceiling, [Goal(0.5, BARE)])]
 
 
 async def post_batches(contest: Contest, url: str, votes: int, parts: Collection[str]) -> Run:

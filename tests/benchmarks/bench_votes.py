@@ -19,6 +19,7 @@ from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.local_stack.supervisor import Supervisor
 from tests.benchmarks.alone import finish, run
+from tests.benchmarks.figures import EQUAL
 from tests.benchmarks.load import Load, weighed
 from tests.benchmarks.measurement import OURS, Goal, Measurement, Party, Run, Scale, Size
 from tests.benchmarks.stack import further_gateway, process, uvicorn, whole_service
@@ -40,7 +41,6 @@ function request()
     {{["authorization"] = "{authorization}", ["content-type"] = "application/json"}}, body)
 end
 """
-EQUAL = "FastAPI, the same work"
 REDIS, KAFKA, BARE = "FastAPI + Redis transaction", "FastAPI + aiokafka send_and_wait", "bare ASGI"
 PEERS = {
     EQUAL: "equal_work:voting",

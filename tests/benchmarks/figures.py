@@ -8,6 +8,7 @@ from tests.benchmarks.results import Results, Section
 
 LOG, APPEND_ONLY_FILE = "in the log, one copy", "in Valkey's append-only file, one copy"
 TO_VALKEY, FROM_VALKEY = "sent to Valkey", "received from Valkey"
+EQUAL = "FastAPI, the same work"
 REQUEST, ANSWER = "HTTP request", "HTTP answer"
 
 

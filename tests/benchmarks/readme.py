@@ -67,14 +67,14 @@ def _link(title: str) -> str:
 def _overview(section: Section | None) -> tuple[str, str]:
     if section is None:
         return "", "not yet"
-    verdicts = [verdict for measurement in section.measurements for verdict in measurement.verdicts()]
-    met = f"{sum(verdict.is_met for verdict in verdicts)} of {len(verdicts)}" if verdicts else "none is set"
+    verdicts = section.verdicts()
+    met = f"{sum(verdict.is_met for _, verdict in verdicts)} of {len(verdicts)}" if verdicts else "none is set"
     return met, f"{section.measured_at}{', busy machine' if section.machine.was_busy else ''}"
 
 
 def _goals(section: Section) -> Iterator[str]:
     """Yield the table of the goals that have a verdict."""
-    rows = [(measurement, verdict) for measurement in section.measurements for verdict in measurement.verdicts()]
+    rows = section.verdicts()
     if rows:
         yield from _table(GOALS)
         yield from (_line(_goal_cells(*row)) for row in rows)
@@ -133,12 +133,11 @@ def _figures(section: Section) -> Iterator[str]:
 def _limits(section: Section) -> Iterator[str]:
     """Yield the reasons of the goals that are missed, each once, with all that it explains."""
     missed: dict[str, list[str]] = {}
-    for measurement in section.measurements:
-        for verdict in measurement.verdicts():
-            if not verdict.is_met:
-                against = f" against {verdict.goal.against}" if verdict.goal.against else ""
-                reason = limit_of(section.path, measurement.name, verdict.goal.against)
-                missed.setdefault(reason, []).append(f"{measurement.name}{against}")
+    for measurement, verdict in section.verdicts():
+        if not verdict.is_met:
+            against = f" against {verdict.goal.against}" if verdict.goal.against else ""
+            reason = limit_of(section.path, measurement.name, verdict.goal.against)
+            missed.setdefault(reason, []).append(f"{measurement.name}{against}")
     yield from (f"- {'; '.join(dict.fromkeys(names))}. {reason}" for reason, names in missed.items())
 
 

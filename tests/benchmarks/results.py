@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from tests.benchmarks.machine import Machine
-from tests.benchmarks.measurement import Measurement, Size
+from tests.benchmarks.measurement import Measurement, Size, Verdict
 
 HERE = Path(__file__).parent
 JSON = "results.json"
@@ -25,6 +25,10 @@ class Section:
     machine: Machine
     measurements: Sequence[Measurement] = ()
     failure: str = ""
+
+    def verdicts(self) -> list[tuple[Measurement, Verdict]]:
+        """Return the verdict of each goal whose party was measured, with its measurement."""
+        return [(each, verdict) for each in self.measurements for verdict in each.verdicts()]
 
 
 @dataclass(frozen=True, slots=True)

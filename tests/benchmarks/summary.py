@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from tests.benchmarks.figures import Figures
+from tests.benchmarks.figures import EQUAL, Figures
 from tests.benchmarks.measurement import Measurement
 from tests.benchmarks.results import Results
 from tests.benchmarks.rows import goal_text, number
@@ -21,11 +21,10 @@ class Asked(NamedTuple):
 
 
 PAGE: Final = "[goals](tests/benchmarks/README.md)"
-SAME_WORK: Final = "FastAPI, the same work"
 ASKED: Final = (
-    Asked("one vote a request, 256 clients", "votes", "256 clients, 1 worker", SAME_WORK),
-    Asked("its 99th percentile", "votes", "256 clients, 1 worker: p99", SAME_WORK),
-    Asked("batches of 1,000 votes", "batch", "batches of 1,000 votes, 8 clients", SAME_WORK),
+    Asked("one vote a request, 256 clients", "votes", "256 clients, 1 worker", EQUAL),
+    Asked("its 99th percentile", "votes", "256 clients, 1 worker: p99", EQUAL),
+    Asked("batches of 1,000 votes", "batch", "batches of 1,000 votes, 8 clients", EQUAL),
     Asked(
         "reads of `vote_updates` while votes come in", "counts", "20 participants, changing", "FastAPI + HGETALL"
     ),
@@ -52,7 +51,7 @@ def paragraph(figures: Figures, goals: str = "goals") -> str:
     return "\n".join(
         (
             f"On {machine.cores} cores ({machine.processor}) that also run Kafka, Valkey and the load.{busy}",
-            f"*{SAME_WORK}* is what an engineer writes in a day: vote ids, limits, log, counts and unique voters.",
+            f"*{EQUAL}* is what an engineer writes in a day: vote ids, limits, log, counts and unique voters.",
             "",
             "| one process | Tallykeeper | compared with | ratio |",
             "|---|---|---|---|",

@@ -78,8 +78,8 @@ voting = FastAPI(lifespan=produces)
 
 @voting.post("/contests/{contest}/votes", status_code=201)
 async def cast(contest: str, vote: Vote, response: Response) -> Accepted:
-    voter, now = [f"peer:{contest}:voter:{vote.voter_id}"], datetime.now(UTC)
-    outcome, value = await reserve(voter, [vote.vote_id, vote.participant_key, MOST, vote.count])
+    now = datetime.now(UTC)
+    outcome, value = await reserve(voter_of(contest, vote), reservation(vote))
     if outcome < 0:
         raise HTTPException(409, "participant_limit_reached")
     if outcome == 0:
@@ -87,11 +87,10 @@ async def cast(contest: str, vote: Vote, response: Response) -> Accepted:
             raise HTTPException(409, "idempotency_key_reused")
         response.status_code = 200
         return Accepted(vote_id=vote.vote_id, accepted_at=now, remaining=None)
-    record = {"contest": contest, "accepted_at": now.isoformat(), **vote.model_dump()}
     try:
-        await voting.state.producer.send_and_wait(TOPIC, orjson.dumps(record), key=vote.voter_id.encode())
+        await (await append(contest, vote, now))
     except KafkaError as error:
-        await release(voter, [vote.vote_id, vote.participant_key, vote.count])
+        await give_back(contest, vote)
         raise HTTPException(503, "log_unavailable") from error
     return Accepted(vote_id=vote.vote_id, accepted_at=now, remaining=value)
 
@@ -112,8 +111,7 @@ async def cast_batch(contest: str, batch: Batch) -> list[Outcome]:
     now = datetime.now(UTC)
     async with redis.pipeline(transaction=False) as pipeline:
         for vote in batch.votes:
-            keys = [f"peer:{contest}:voter:{vote.voter_id}"]
-            await reserve(keys, [vote.vote_id, vote.participant_key, MOST, vote.count], client=pipeline)
+            await reserve(voter_of(contest, vote), reservation(vote), client=pipeline)
         replies = await pipeline.execute()
     appends: dict[int, asyncio.Future[Any]] = {}
     outcomes = []
@@ -126,16 +124,32 @@ async def cast_batch(contest: str, batch: Batch) -> list[Outcome]:
             accepted = Accepted(vote_id=vote.vote_id, accepted_at=now, remaining=value if outcome else None)
             outcomes.append(Outcome(status=201 if outcome else 200, vote=accepted))
             if outcome:
-                record = orjson.dumps({"contest": contest, "accepted_at": now.isoformat(), **vote.model_dump()})
-                appends[place] = await voting.state.producer.send(TOPIC, record, key=vote.voter_id.encode())
+                appends[place] = await append(contest, vote, now)
     for place, ended in zip(appends, await asyncio.gather(*appends.values(), return_exceptions=True), strict=True):
         if isinstance(ended, BaseException):
-            vote = batch.votes[place]
-            await release(
-                [f"peer:{contest}:voter:{vote.voter_id}"], [vote.vote_id, vote.participant_key, vote.count]
-            )
+            await give_back(contest, batch.votes[place])
             outcomes[place] = Outcome(status=503, error="log_unavailable")
     return outcomes
+
+
+def voter_of(contest: str, vote: Vote) -> list[str]:
+    """Return the key of the voter's ids and sums, as a script takes it."""
+    return [f"peer:{contest}:voter:{vote.voter_id}"]
+
+
+def reservation(vote: Vote) -> list[str | int]:
+    return [vote.vote_id, vote.participant_key, MOST, vote.count]
+
+
+async def append(contest: str, vote: Vote, now: datetime) -> asyncio.Future[Any]:
+    """Queue a vote's record, and return its acknowledgement."""
+    record = orjson.dumps({"contest": contest, "accepted_at": now.isoformat(), **vote.model_dump()})
+    sent: asyncio.Future[Any] = await voting.state.producer.send(TOPIC, record, key=vote.voter_id.encode())
+    return sent
+
+
+async def give_back(contest: str, vote: Vote) -> None:
+    await release(voter_of(contest, vote), [vote.vote_id, vote.participant_key, vote.count])
 
 
 async def count_votes() -> None:

@@ -126,7 +126,8 @@ def test_the_service_s_processes_can_write_nothing_but_their_data(compose: Compo
 async def test_a_lost_container_starts_again_and_no_vote_is_lost(
     compose: Compose, client: httpx.AsyncClient, row: Row, loss: str, services: tuple[str, ...]
 ) -> None:
-    former = {service: compose.states()[service].pid for service in services}
+    before = compose.states()
+    former = {service: before[service].pid for service in services}
 
     def all_again() -> bool:
         states = compose.states()
