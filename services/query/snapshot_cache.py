@@ -194,11 +194,7 @@ def covers(positions: Mapping[int, int], wanted: Mapping[int, int]) -> bool:
 
 def _is_fresh(entry: CachedSnapshot, mark: Mark) -> bool:
     """Return whether the snapshot is of this state of the catalogue, and its votes are recent enough."""
-    if entry.seen is not mark:
-        if entry.seen != mark:
-            return False
-        entry.seen = mark  # which the other readers of this moment have, too
-    return asyncio.get_running_loop().time() < entry.fresh_until
+    return entry.seen == mark and asyncio.get_running_loop().time() < entry.fresh_until
 
 
 def _later(one: Mapping[int, int], other: Mapping[int, int]) -> Mapping[int, int]:
