@@ -43,12 +43,16 @@ Confirmed = Callable[[bool | Exception], None]
 
 
 class _Queued:
-    """One request, its deadline (loop time), and the callback of its answer; None once called."""
+    """One request, its deadline (loop time), and the callback of its answer; None once called.
 
-    __slots__ = ("deadline", "partition", "reply", "request")
+    If it `joins` the request before it, one call decides both.
+    """
 
-    def __init__(self, partition: int, request: Request, deadline: float, reply: Reply) -> None:
+    __slots__ = ("deadline", "joins", "partition", "reply", "request")
+
+    def __init__(self, partition: int, request: Request, deadline: float, reply: Reply, joins: bool) -> None:
         self.partition = partition
+        self.joins = joins
         self.request = request
         self.deadline = deadline
         self.reply: Reply | None = reply
@@ -89,8 +93,10 @@ class _GroupQueue:
         while self.requests and room and len(call) < CALL_PARTITIONS:
             partition = next(iter(self.requests))
             waiting = self.requests.pop(partition)
-            call[partition] = [waiting.popleft() for _ in range(min(room, len(waiting)))]
-            room -= len(call[partition])
+            taken = call[partition] = [waiting.popleft() for _ in range(min(room, len(waiting)))]
+            while waiting and waiting[0].joins:
+                taken.append(waiting.popleft())
+            room = max(0, room - len(taken))
             if waiting:
                 self.requests[partition] = waiting  # it goes on after the others
         return call
@@ -119,16 +125,19 @@ class ReservationBatcher:
         self._sweeper: asyncio.TimerHandle | None = None
         self._releases: set[asyncio.Task[None]] = set()
 
-    def reserve(self, partition: int, request: Request, deadline: float, reply: Reply) -> None:
+    def reserve(
+        self, partition: int, request: Request, deadline: float, reply: Reply, *, joins: bool = False
+    ) -> None:
         """Queue a request; those for one partition are decided in the order of these calls.
 
-        The reply is `ViewsUnavailable` at `deadline` (loop time). A later reservation is released.
+        One that `joins` the request before it, of the same voter, is decided only if that one is. The reply is
+        `ViewsUnavailable` at `deadline` (loop time). A later reservation is released.
         """
         number = self._views.call_group(partition)
         queue = self._queues.get(number)
         if queue is None:
             queue = self._queues[number] = _GroupQueue()
-        queue.requests.setdefault(partition, deque()).append(_Queued(partition, request, deadline, reply))
+        queue.requests.setdefault(partition, deque()).append(_Queued(partition, request, deadline, reply, joins))
         if queue.worker is None:
             queue.worker = asyncio.create_task(self._work(queue), context=Context())  # it outlives the request
         if self._sweeper is None:
@@ -264,11 +273,6 @@ class StartBatcher(Generic[T]):
         if self._next is None:
             # all runs of a batch are added by then
             self._next = asyncio.get_running_loop().call_soon(self._decide, context=Context())
-
-    def start(self, run: T) -> None:
-        """Start a run at once: it follows one of a group."""
-        self._in_progress += 1
-        self._start(run)
 
     def end(self) -> None:
         """Note that a started run has ended."""

@@ -15,7 +15,16 @@ from libs.contracts.vote_states import VoteName
 from libs.tally.contest import Contest
 from libs.tally.errors import RECOVERING, LogUnavailable, TallyError, ViewsUnavailable
 from libs.tally.events import VoteCast
-from libs.tally.reservations import Answer, RemovalAnswer, Request, Reserved, Take, Taken
+from libs.tally.reservations import (
+    Answer,
+    GateClosed,
+    RemovalAnswer,
+    Request,
+    Reserved,
+    Stale,
+    Take,
+    Taken,
+)
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from libs.telemetry.tracing import Tracing, appending, is_traced, step
@@ -35,6 +44,8 @@ SETTLE_WAIT_S: Final = 8.0
 """Wait for a record in doubt: covers the producer's delivery timeout, a fence, and the fold up to it."""
 LAST_READ_WAIT_S: Final = 0.5
 """Wait for one read of the fold after `SETTLE_WAIT_S` has passed."""
+MOST_TOGETHER: Final = 16
+"""Votes of a voter that are reserved together: a call has so many more than others at most."""
 SPANS: Final[dict[type, str]] = {
     effects.TakeAddress: "use address limit",
     effects.Reserve: "reserve",
@@ -49,8 +60,6 @@ Finish = Callable[[Any], None]
 """Called once, with the protocol's result, or with the exception of a defect."""
 Reply = Callable[[Any], None]
 """Called once per effect, with its reply, or with the exception of a defect."""
-StartNext = Callable[[], object]
-"""Called once, when a vote's record is handed to the log, or when the vote ends without one."""
 
 
 class CallbackAppender(Protocol):
@@ -67,20 +76,27 @@ class CallbackAppender(Protocol):
 
 
 class Run:
-    """One protocol in progress. Its deadlines are of the loop's clock; `span` is None if it is not traced."""
+    """One protocol in progress. Its deadlines are of the loop's clock; `span` is None if it is not traced.
+
+    It is sent when its record is handed to the log, or when it has ended without one. The one that is `after` it
+    may wait for that.
+    """
 
     __slots__ = (
         "account",
+        "after",
         "command",
         "finish",
+        "following",
         "gate_deadline",
+        "is_sent",
         "loop",
         "partition",
+        "place",
         "reply",
         "reserved",
         "settle_deadline",
         "span",
-        "start_next",
         "steps",
     )
 
@@ -92,6 +108,7 @@ class Run:
         partition: int,
         loop: asyncio.AbstractEventLoop,
         finish: Finish,
+        after: "Run | None",
     ) -> None:
         self.steps = steps
         self.account = account
@@ -99,20 +116,44 @@ class Run:
         self.partition = partition
         self.finish: Finish | None = finish
         self.loop = loop
-        now = loop.time()
-        self.settle_deadline = now + SETTLE_WAIT_S
-        self.gate_deadline = now + GATE_WAIT_S
+        self.set_deadlines()
         self.reply: Reply = finish
         self.reserved: Answer | None = None
         """Answer to the reservation that was made with the use of an address's limit."""
         self.span: ExitStack | None = None
-        self.start_next: StartNext | None = None
+        self.after = after
+        self.is_sent = False
+        self.following: Callable[[], object] | None = None
+        self.place: int | None = None
+        """Place among the votes of the voter that are reserved together, from 1 on; None until it is queued."""
 
-    def is_sent(self) -> None:
-        """Start the vote that follows this one, if it has not begun."""
-        if self.start_next is not None:
-            self.start_next()
-            self.start_next = None
+    def set_deadlines(self) -> None:
+        now = self.loop.time()
+        self.settle_deadline = now + SETTLE_WAIT_S
+        self.gate_deadline = now + GATE_WAIT_S
+
+    @property
+    def waits_for(self) -> "Run | None":
+        """Return the voter's vote before this one unless it is sent."""
+        return None if self.after is None or self.after.is_sent else self.after
+
+    def then(self, action: Callable[[], object]) -> None:
+        """Act when the vote before this one is sent: at once if it is."""
+        before = self.waits_for
+        if before is None:
+            action()
+        else:
+            before.following = partial(self._go_on, action)
+
+    def _go_on(self, action: Callable[[], object]) -> None:
+        self.set_deadlines()
+        action()
+
+    def note_sent(self) -> None:
+        self.is_sent = True
+        following, self.following, self.after = self.following, None, None
+        if following is not None:
+            self.loop.call_soon(following)
 
     @property
     def name(self) -> VoteName:
@@ -169,23 +210,21 @@ class Driver:
         command: CastVote | RemoveVote,
         partition: int,
         finish: Finish,
-        start_next: StartNext | None = None,
-        *,
-        at_once: bool = False,
-    ) -> None:
-        """Start a protocol about the vote of `command`: `at_once`, or under load with others (`StartBatcher`)."""
-        run = Run(steps, account, command, partition, asyncio.get_running_loop(), finish)
-        run.start_next = start_next
+        after: Run | None = None,
+    ) -> Run:
+        """Start a protocol about the vote of `command`, under load with others (`StartBatcher`).
+
+        If it is decided and recorded `after` another vote of the voter, that one was started just before it.
+        """
+        run = Run(steps, account, command, partition, asyncio.get_running_loop(), finish, after)
         if self._tracing is not None and is_traced():
             run.span = ExitStack()
             traced_step = partial(self._traced_step, run)
             run.reply = partial(copy_context().run, traced_step)
         else:
             run.reply = partial(self._step, run)
-        if at_once:
-            self._starts.start(run)
-        else:
-            self._starts.add(run)
+        self._starts.add(run)
+        return run
 
     def _step(self, run: Run, reply: Any) -> None:
         """Resume the protocol with a reply, and perform its next effect."""
@@ -215,7 +254,7 @@ class Driver:
         if finish is not None:
             self._starts.end()
             finish(result)
-        run.is_sent()
+        run.note_sent()
 
     def _open_span(self, span: ExitStack, effect: effects.Effect) -> None:
         """Open the effect's span; records appended now refer to it."""
@@ -236,7 +275,7 @@ class Driver:
             limited = effect.then._replace(take=takes[0])
             self._queue_reservation(run, limited, partial(_address_taken, run, effect.votes[0][0]))
         else:
-            self._start(self._take_counters, run, takes)
+            run.then(partial(self._start, self._take_counters, run, takes))
 
     async def _take_counters(self, _: Run, takes: Sequence[Take]) -> effects.AddressTaken:
         return await take_all(self._addresses, takes)
@@ -246,7 +285,7 @@ class Driver:
         if reserved is None:
             self._queue_reservation(run, effect.request, partial(_reserved, run))
         else:
-            run.loop.call_soon(run.reply, reserved)
+            run.loop.call_soon(_decided, run, reserved)
 
     def _queue_reservation(self, run: Run, request: Request, reply: Reply) -> None:
         now = run.loop.time()
@@ -254,13 +293,15 @@ class Driver:
             run.loop.call_soon(reply, _recovering())
             return
         deadline = min(run.settle_deadline, now + RESERVE_WAIT_S)
-        self._reservations.reserve(run.partition, request, deadline, reply)
+        before = run.waits_for
+        run.place = 1 if before is None or before.place is None else before.place + 1
+        self._reservations.reserve(run.partition, request, deadline, reply, joins=before is not None)
 
     def _append(self, run: Run, effect: effects.Append) -> None:
         event = effect.event
         value, key = vote_codec.encode(event), event.voter.encode()
         self._log.append_then(self._topic.name, run.partition, value, key, run.reply)
-        run.is_sent()
+        run.note_sent()
 
     def _confirm(self, run: Run, effect: effects.Confirm) -> None:
         self._confirmations.confirm(run.partition, effect.incarnation, run.reply)
@@ -374,7 +415,18 @@ async def take_all(addresses: AddressCounters, takes: Sequence[Take]) -> effects
 
 
 def _reserved(run: Run, reserved: Reserved | Exception) -> None:
-    run.reply(reserved.answer if isinstance(reserved, Reserved) else reserved)
+    if isinstance(reserved, Reserved):
+        _decided(run, reserved.answer)
+    else:
+        run.reply(reserved)
+
+
+def _decided(run: Run, answer: Answer) -> None:
+    """Reply with the ledger's answer; with none yet, when the vote before is sent, which has none either."""
+    if isinstance(answer, (GateClosed, Stale)):
+        run.then(partial(run.reply, answer))
+    else:
+        run.reply(answer)
 
 
 def _address_taken(run: Run, participant: str, reserved: Reserved | Exception) -> None:
@@ -389,7 +441,12 @@ def _address_taken(run: Run, participant: str, reserved: Reserved | Exception) -
 
 
 def _begin(run: Run) -> None:
-    run.reply(None)
+    """Begin beside the vote before, since one call decides both in their order, or else when it is sent."""
+    before = run.waits_for
+    if before is None or (before.place is not None and before.place < MOST_TOGETHER):
+        run.reply(None)
+    else:
+        run.then(partial(run.reply, None))
 
 
 def _ignore(_: Any) -> None:

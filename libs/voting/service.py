@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, Final, Protocol, get_args
@@ -28,7 +27,7 @@ from libs.voting.contest_cache import ContestCache, Known
 from libs.voting.protocol import casting, removal, shared_steps
 from libs.voting.protocol.effects import Steps
 from libs.voting.protocol.shared_steps import Outcome, Removed
-from libs.voting.protocol_driver import Driver, Finish, StartNext
+from libs.voting.protocol_driver import Driver, Finish, Run
 
 _ACCEPTED: Final = {source: VOTES_ACCEPTED.labels(source) for source in get_args(Source)}
 
@@ -62,9 +61,7 @@ class VotingService:
     async def cast(self, account: str, commands: Sequence[CastVote]) -> list[Outcome]:
         """Cast votes of one contest. Errors are returned, not raised.
 
-        Those of one voter are recorded in their order, since a later one may replace an earlier one: each starts
-        when the record of the one before it is on its way to the log. Until then votes take different numbers of
-        calls.
+        Those of one voter are decided and recorded in their order, since a later one may replace an earlier one.
         """
         if not commands:
             return []
@@ -78,18 +75,10 @@ class VotingService:
         by_voter: dict[str, list[int]] = {}
         for at, command in enumerate(commands):
             by_voter.setdefault(command.voter, []).append(at)
-        loop = asyncio.get_running_loop()
-        context = copy_context()  # where the votes of a voter start after the first
-
-        def start(places: Sequence[int], turn: int) -> None:
-            at, start_next = places[turn], None
-            if turn + 1 < len(places):
-                start_next = partial(loop.call_soon, start, places, turn + 1, context=context)
-            finish = partial(outcomes.set, at)
-            self.start(account, contest, commands[at], finish, start_next, at_once=turn > 0)
-
         for places in by_voter.values():
-            start(places, 0)
+            before: Run | None = None
+            for at in places:
+                before = self.start(account, contest, commands[at], partial(outcomes.set, at), before)
         return await outcomes.all
 
     def cached(self, account: str, contest: str) -> Known | None:
@@ -103,14 +92,15 @@ class VotingService:
         contest: Contest,
         command: CastVote,
         finish: Finish,
-        start_next: StartNext | None = None,
-        *,
-        at_once: bool = False,
-    ) -> None:
-        """Start to cast a vote; `finish` is called with its `Outcome`, or with the exception of a defect."""
+        after: Run | None = None,
+    ) -> Run:
+        """Start to cast a vote; `finish` is called with its `Outcome`, or with the exception of a defect.
+
+        It is decided and recorded `after` another vote of the voter, which was started just before it.
+        """
         partition = self.partition_of(contest, command.voter)
         steps = casting.cast_vote(command, contest, partition, _Receipts(self.receipts, command))
-        self.driver.run(steps, account, command, partition, finish, start_next, at_once=at_once)
+        return self.driver.run(steps, account, command, partition, finish, after)
 
     async def remove(self, account: str, command: RemoveVote) -> Removed:
         """Remove a free vote on its voter's request. Repeatable: a vote that no longer counts is no error.

@@ -80,12 +80,11 @@ PROTOCOL: Final = {
     "an inexact offset is trusted": _of(
         APPENDS, ("appended.offset if appended.exact else None", "appended.offset")
     ),
-    "votes of a request start together": _of(
-        SERVICE,
-        (
-            "            start(places, 0)\n",
-            "            for turn in range(len(places)):\n                start(places[turn : turn + 1], 0)\n",
-        ),
+    "votes of a request have no order": _of(
+        SERVICE, ("partial(outcomes.set, at), before)", "partial(outcomes.set, at))")
+    ),
+    "a vote is reserved before one that takes more calls": _of(
+        DRIVER, ("if before is None or (before.place is not None and before.place < MOST_TOGETHER):", "if True:")
     ),
     "what was loaded before the answer is put in force": _of(
         CACHE,
@@ -443,7 +442,8 @@ SEEDS: Final = {
     "accepted by the own grant where another record was folded": 9311,
     "a joiner records limits of its own": 2,
     "an inexact offset is trusted": 95,
-    "votes of a request start together": 101,
+    "votes of a request have no order": 101,
+    "a vote is reserved before one that takes more calls": 101,
     "what was loaded before the answer is put in force": 403,
     "a voided vote counts as removed": 9,
     "a voided vote counts as removed once in doubt": 313,

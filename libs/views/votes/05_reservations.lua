@@ -306,9 +306,10 @@ local function reserve_one(gate, now, r, c, pending, views)
 end
 
 do
-  -- Decides a partition's packed list of requests, each after those before it; the packed list of replies. A request may
-  -- name a counter of an address on this server, and the arguments of its use: a full one refuses it, and its reply is
-  -- {result of the use, reply}, but for a shut gate.
+  -- Decides a partition's packed list of requests, each after those before it; the packed list of replies. Where one of a
+  -- voter is left undecided, so are those after it: they could take its place. A request may name a counter of an address
+  -- on this server, and the arguments of its use: a full one refuses it, and its reply is {result of the use, reply}, but
+  -- for a shut gate.
   local function reserve_in(base, run, packed)
     local gate = load_gate(base, run)
     local requests, replies = unpack_one(packed), {}
@@ -318,21 +319,26 @@ do
     end
     local now = next_moment(gate)
     local views = view(base)
-    local fields, voters, contests = {}, {}, {}
+    local fields, known, named, voters, contests = {}, {}, {}, {}, {}
     for i = 1, #requests do
       local contest, voter = requests[i][1], requests[i][2]
-      fields[i] = pending_field(contest, voter)
-      voters[contest] = voters[contest] or {}
-      table.insert(voters[contest], voter)
+      local field = pending_field(contest, voter)
+      fields[i] = field
+      if not known[field] then
+        known[field], named[#named + 1] = true, field
+        voters[contest] = voters[contest] or {}
+        table.insert(voters[contest], voter)
+      end
     end
     for contest, list in pairs(voters) do contests[contest] = contest_view(base, views, contest, list) end
-    local pending = open_pending(base, fields)
-    local given = false
+    local pending = open_pending(base, named)
+    local given, undecided = false, {}
     for i = 1, #requests do
       local r = requests[i]
       local used = r[17] and addresses.use(r[17], r[18])
       if used and used[1] == addresses.FULL then r[9] = true end
-      local reply = reserve_one(gate, now, r, contests[r[1]], pending, views)
+      local reply = undecided[fields[i]] or reserve_one(gate, now, r, contests[r[1]], pending, views)
+      if reply[1] == R_SHUT or reply[1] == R_STALE then undecided[fields[i]] = reply end
       given = given or reply[1] == R_RESERVED
       replies[i] = used and { used, reply } or reply
     end
