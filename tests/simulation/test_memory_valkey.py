@@ -14,7 +14,7 @@ from tests.support.run_profile import by_profile
 pytestmark = [pytest.mark.slow, pytest.mark.servers]
 
 COMPARED = by_profile(short=20, long=1_000)
-SCHEDULES = by_profile(short=300, long=5_000)
+SCHEDULES = by_profile(short=120, long=5_000)
 FIRST = 500_000
 PARTS = 6
 

@@ -16,7 +16,7 @@ from tests.support.run_profile import by_profile
 pytestmark = pytest.mark.slow
 
 PARTS = 20
-SCHEDULES = by_profile(short=2_000, long=100_000)
+SCHEDULES = by_profile(short=1_000, long=100_000)
 SEARCHED = 60
 """Schedules of the same scenario that are searched where a mutation's own seed does not notice it any more."""
 
