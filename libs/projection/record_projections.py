@@ -4,28 +4,20 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
-from libs.contracts.catalogue_events import (
-    CatalogueEvent,
-    ContestRestored,
-    RecordDeleted,
-    catalogue_codec,
-    contests_of,
-)
+from libs.contracts.catalogue_events import CatalogueEvent, catalogue_codec, contests_of
 from libs.contracts.codec import Codec, Undecodable
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.purchase_events import PurchasesEvent, purchases_codec
 from libs.contracts.topics import Topic
 from libs.projection.projection_interface import log_undecodable, until_newer
 from libs.tally.contest import UNLIMITED
-from libs.views.generations.fresh_reader import FreshReader
-from libs.views.valkey.partition_reads import PartitionReads
+from libs.views.generations.computed_fold import ComputedViews
 from libs.views.valkey.watched_reads import WatchedMarks
 from libs.views.votes.vote_views import VoteViews
 
 E = TypeVar("E")
-E_contra = TypeVar("E_contra", contravariant=True)
 Entry = tuple[LogRecord, E | Undecodable]
 Entries = Sequence[tuple[LogRecord, E | Undecodable]]
 RaiseConfig = Callable[[Mapping[str, int]], Awaitable[None]]
@@ -35,30 +27,15 @@ Raises `ViewsUnavailable` unless all of them do."""
 
 SLICE_EVENTS = 32
 SLICE_BYTES = 256 * 1024
-"""Limits of a call of the catalogue: about 2 ms. A DELETE ends a slice, and its undoing: the record's children
-follow in parts."""
+"""Limits of a call of the catalogue: about 2 ms."""
 PURCHASES_SLICE = 100
 """Purchases' records per call: about 2 ms."""
-
-
-class RecordViews(Protocol[E_contra]):
-    """Views of one of these logs, as `CatalogueViews` and `PurchaseViews`."""
-
-    @property
-    def fresh(self) -> FreshReader: ...
-    @property
-    def live(self) -> PartitionReads: ...
-
-    async def position(self, partition: int) -> Position | None: ...
-    async def apply(
-        self, partition: int, start: Position, entries: Sequence[Entry[E_contra]], end: int
-    ) -> None: ...
 
 
 class RecordProjection(ABC, Generic[E]):
     """Implements `Projection`: folds `topic` into `views`, a slice of records by one call."""
 
-    def __init__(self, topic: Topic, views: RecordViews[E], codec: Codec[E]) -> None:
+    def __init__(self, topic: Topic, views: ComputedViews[E], codec: Codec[E]) -> None:
         self.topic = topic
         self.fresh = views.fresh
         self.live = WatchedMarks(views.live)
@@ -91,7 +68,7 @@ class RecordProjection(ABC, Generic[E]):
 class PurchasesProjection(RecordProjection[PurchasesEvent]):
     """Folds purchases."""
 
-    def __init__(self, topic: Topic, views: RecordViews[PurchasesEvent]) -> None:
+    def __init__(self, topic: Topic, views: ComputedViews[PurchasesEvent]) -> None:
         super().__init__(topic, views, purchases_codec)
 
     def sliced(self, entries: Entries[PurchasesEvent]) -> Iterator[Entries[PurchasesEvent]]:
@@ -110,7 +87,7 @@ class CatalogueProjection(RecordProjection[CatalogueEvent]):
     be taken into account by all who read the change, and each who forgets it breaks a promise.
     """
 
-    def __init__(self, topic: Topic, views: RecordViews[CatalogueEvent], raise_config: RaiseConfig) -> None:
+    def __init__(self, topic: Topic, views: ComputedViews[CatalogueEvent], raise_config: RaiseConfig) -> None:
         super().__init__(topic, views, catalogue_codec)
         self._raise_config = raise_config
 
@@ -128,8 +105,7 @@ def catalogue_slices(entries: Entries[CatalogueEvent]) -> Iterator[Entries[Catal
     size = 0
     for entry in entries:
         size += len(entry[0].value)
-        ends = bool(cut) and isinstance(cut[-1][1], RecordDeleted | ContestRestored)
-        if cut and (ends or len(cut) >= SLICE_EVENTS or size > SLICE_BYTES):
+        if cut and (len(cut) >= SLICE_EVENTS or size > SLICE_BYTES):
             yield cut
             cut, size = [], len(entry[0].value)
         cut.append(entry)

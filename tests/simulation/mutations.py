@@ -22,6 +22,8 @@ BATCHING: Final = "libs.voting.batching"
 WAITING: Final = "libs.voting.partition_waiting"
 CACHE: Final = "libs.voting.contest_cache"
 PURCHASES: Final = "services.projector.purchase_steps"
+PURCHASE: Final = "libs.contracts.purchase_events"
+PURCHASE_FOLD: Final = "libs.views.purchases.purchase_fold"
 SERVICE: Final = "libs.voting.service"
 FENCING: Final = "libs.projection.fencing"
 CLOSING: Final = "services.projector.closing_manager"
@@ -329,15 +331,6 @@ GENERATIONS: Final = {
     "a late sweep deletes what began anew": _lua(
         ("if number == all.live or all.opened[number] or number > all.last then return 0 end", "")
     ),
-    "members are packed in any order": _lua(  # Lua's own order differs from one process to the next
-        ("local function pack_named(value)", "local turns = 0\nlocal function pack_named(value)"),
-        (
-            "  table.sort(names)\n",
-            "  turns = (turns * 75 + 74) % 65537\n"
-            "  local up = type(names[1]) == 'number' or turns % 256 < 128\n"
-            "  table.sort(names, function(a, b) if up then return a < b end return a > b end)\n",
-        ),
-    ),
     "views of another layout are folded": _lua(
         ("local state = row[2] == schema and row[1] or BROKEN", "local state = row[1]")
     ),
@@ -380,23 +373,25 @@ RULES: Final = {
     "admitted after the end": _lua(
         ("now >= till) then return { R_NOT_RUNNING, now } end", "false) then return { R_NOT_RUNNING, now } end")
     ),
-    "a refused purchase keeps its vote id": _lua(
-        ("(p.status == REFUSED or p.status == REFUNDED)", "(p.status == REFUNDED)")
+    "a refused purchase keeps its vote id": _of(
+        PURCHASE, ("or not self.taken_back", "or (self.status is PurchaseStatus.REFUNDED and not self.taken_back)")
     ),
-    "a refunded purchase keeps its votes": _lua(
+    "a refunded purchase keeps its votes": _of(
+        PURCHASE, ("or not self.taken_back", "or (self.status is PurchaseStatus.REFUSED and not self.taken_back)")
+    ),
+    "a cast purchase is not refunded": _of(
+        PURCHASE_FOLD,
         (
-            "(p.status == REFUSED or p.status == REFUNDED) and not p.taken_back",
-            "p.status == REFUSED and not p.taken_back",
-        )
+            "    if known.status is PurchaseStatus.REFUNDED:\n        return None",
+            "    if known.status is not PurchaseStatus.RECORDED:\n        return None",
+        ),
     ),
-    "a cast purchase is not refunded": _lua(
-        ("if p.status == REFUNDED then return nil end", "if p.status ~= RECORDED then return nil end")
-    ),
-    "a refunded purchase is cast": _lua(
+    "a refunded purchase is cast": _of(
+        PURCHASE_FOLD,
         (
-            "p.status ~= RECORDED then return nil end\n  p.status, p.updated = CAST, now",
-            "false then return nil end\n  p.status, p.updated = CAST, now",
-        )
+            "case PurchaseCast():\n            if known.status is PurchaseStatus.RECORDED:",
+            "case PurchaseCast():\n            if True:",
+        ),
     ),
     "a replaced vote leaves its figures": _lua(
         ("move_choices(c, standing, replaced, -1, counted and -1 or 0)", "")
@@ -513,7 +508,6 @@ SEEDS: Final = {
     "nobody folds what replaces another layout": 1465,
     "a gate stays open while the layout changes": 1317,
     "a late sweep deletes what began anew": 67919,
-    "members are packed in any order": 14309,
     "views of another layout are folded": 47,
     "views of another layout are compared": 22,
     "what was dropped is resumed": 747,

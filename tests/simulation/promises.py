@@ -21,7 +21,6 @@ from libs.tally.fold import ContestTally
 from libs.tally.vote_commands import CastVote
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.views.generations.generations import ProjectionName, projections_of
 from libs.views.purchases.purchase_views import PurchaseViews
 from libs.voting.protocol.shared_steps import Accepted
 from services.ingestion.vote_forms import VoteStatusAnswer
@@ -78,11 +77,10 @@ async def _due(world: World, catalogue: CatalogueViews) -> Any:
     partition = catalogue_topic(NAMESPACE).partition_of(ACCOUNT)
     due = await catalogue.due(partition, 10)
     valkey: Any = Observer(world)
-    base = catalogue._base(partition)
+    base = catalogue.generations.base(partition)
     ahead = valkey.server(base).process.clock_ahead_s
     if not due and (ahead < 0 or world.has_sources):
-        generations = projections_of(valkey, NAMESPACE, world.partitions)[ProjectionName.CATALOGUE]
-        live = (await generations.read(partition)).live.number
+        live = (await catalogue.generations.read(partition)).live.number
         until = BEGIN_S + world.loop.now + (max(0.0, ahead) + SOURCE_GRACE_S if world.has_sources else 0.0)
         key, now = f"{base}:g{live}:due", round(until * 1_000_000)
         due = await valkey.call("ZRANGE", key, "-inf", now, "BYSCORE", "LIMIT", 0, 10)

@@ -274,7 +274,8 @@ class Stage:
 
     def choose_apart_by_server(self) -> None:
         """Choose a voter whose partition and the contest's records are on different servers, if any is."""
-        server = Observer(self.world).server(CatalogueViews(Observer(self.world), NAMESPACE)._base(self.catalogue))
+        views = CatalogueViews(Observer(self.world), NAMESPACE)
+        server = Observer(self.world).server(views.generations.base(self.catalogue))
         self.voter = next((name for name, _ in VOTERS if self.server_of(name) is not server), self.voter)
 
     def choose_apart_by_projector(self) -> None:

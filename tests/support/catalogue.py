@@ -73,7 +73,7 @@ class Catalogue:
     async def destroy_view(self, account: str) -> None:
         """Delete the view of the account's partition, as if Valkey had lost its data."""
         partition = self.topic.partition_of(account)
-        keys = await self.valkey.call("KEYS", f"{self.views._base(partition)}:*")
+        keys = await self.valkey.call("KEYS", f"{self.views.generations.base(partition)}:*")
         if keys:
             await self.valkey.call("DEL", *keys)
 

@@ -71,8 +71,8 @@ class FoldedPurchases:
 
     async def corrupt(self, event: PurchaseEvent) -> None:
         """Overwrite the event's purchase in the view with an invalid record."""
-        valkey, partition = self.views._valkey, self.topic.partition_of(event.key)
-        [records] = await valkey.call("KEYS", f"{self.views._base(partition)}:*records:{event.account}")
+        valkey, partition = self.views.generations.valkey, self.topic.partition_of(event.key)
+        [records] = await valkey.call("KEYS", f"{self.views.generations.base(partition)}:*records:{event.account}")
         unread = {"status": "recorded", "created": 1, "updated": 1, "offset": 1, "recorded": "no event"}
         await valkey.call("HSET", records, event.key, msgpack.packb(unread))
 

@@ -2,34 +2,26 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
-from typing import Any, Final, Literal
-
-import msgpack
-from msgspec import convert
+from typing import Any, Literal
 
 from libs.contracts.catalogue_events import (
     ApiKey,
     ApiKeys,
     CatalogueEvent,
-    ContestClosing,
     ContestRecords,
-    ContestRestored,
-    KeyIssued,
     Outcome,
-    OutcomeKind,
-    RecordDeleted,
     Stored,
 )
 from libs.contracts.codec import Undecodable
-from libs.contracts.log_records import LogRecord, Position
+from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic
 from libs.tally.errors import ViewsUnavailable
-from libs.views.generations.fresh_reader import FreshReader
-from libs.views.generations.generations import apply, item_of
+from libs.views.catalogue.catalogue_fold import CatalogueFold, decode_key, decode_outcome, decode_record
+from libs.views.generations.computed_fold import ComputedViews
+from libs.views.generations.generations import Generations
 from libs.views.valkey.client import Valkey
-from libs.views.valkey.function_libraries import call_function, read_function
-from libs.views.valkey.hash_tags import key_base
-from libs.views.valkey.partition_reads import Mark, PartitionReads
+from libs.views.valkey.function_libraries import call_function
+from libs.views.valkey.partition_reads import Mark
 
 Order = Literal["created", "updated", "running_number", "sort_key"]
 Entry = tuple[LogRecord, CatalogueEvent | Undecodable]
@@ -37,12 +29,8 @@ Entry = tuple[LogRecord, CatalogueEvent | Undecodable]
 
 PAGE = 250
 """Maximum number of participants and of vote sources of a contest read by one call, and about that of API keys."""
-DELETED_CONTESTS: Final = "deleted_contests"
-"""Resource of deleted contests; `updated` is the time of the deletion."""
 ATTEMPTS = 3
 """Attempts to read a contest or a page of which records are deleted during the read, or API keys that change."""
-STORED_SIZE = 7
-"""Number of values per written record in a packed outcome: the members of `Stored`."""
 
 
 class _ContestPages:
@@ -85,7 +73,7 @@ class _ContestPages:
         )
 
 
-class CatalogueViews:
+class CatalogueViews(ComputedViews[CatalogueEvent]):
     """The catalogue of one environment (`namespace`). The account's name determines its records' partition.
 
     Every method raises `ViewsUnavailable` if Valkey is unavailable; reads of records, keys and outcomes also while
@@ -93,35 +81,12 @@ class CatalogueViews:
     """
 
     def __init__(self, valkey: Valkey, namespace: str, generation: int | None = None) -> None:
-        """With a `generation`, `position` and `apply` use that one; all other methods use the live one."""
-        self._valkey = valkey
-        self._namespace = namespace
-        self._generation = generation
         self._topic = catalogue_topic(namespace)
-        self.fresh = FreshReader(valkey, "catalogue", self._base)
-        self.live = PartitionReads(valkey, "catalogue", self._base)
-
-    async def position(self, partition: int) -> Position | None:
-        """Return the position up to which `partition` is folded; None if nothing is."""
-        generation = "" if self._generation is None else self._generation
-        log, offset, *_ = await read_function(
-            self._valkey, "catalogue_position", self._base(partition), generation
-        )
-        return _position(log, offset)
+        super().__init__(Generations(valkey, namespace, "catalogue", self._topic), CatalogueFold, generation)
 
     async def mark(self, partition: int) -> Mark:
         """Return a mark of the partition's content: equal marks mean equal content."""
         return Mark(*await self.fresh.read_at("mark", partition))
-
-    async def apply(self, partition: int, start: Position, entries: Sequence[Entry], end: int) -> None:
-        """Fold entries, see `generations.apply`."""
-        items = msgpack.packb([_item(record, event) for record, event in entries])
-        base, generation = self._base(partition), self._generation
-        await apply(self._valkey, "catalogue", base, start, end, items, generation)
-        if entries and isinstance(entries[-1][1], RecordDeleted | ContestRestored):
-            # removes the record's children, which readers no longer receive, or settles their references
-            start = Position(start.log_id, end)
-            await apply(self._valkey, "catalogue", base, start, end, msgpack.packb([]), generation)
 
     async def get(self, account: str, resource: str, key: str) -> Stored | None:
         packed = await self.fresh.read("get", self._partition(account), account, resource, key)
@@ -188,14 +153,13 @@ class CatalogueViews:
     async def settle(self, account: str, contest: str, version: int, due: int | None) -> None:
         """Make a due contest due again at `due` (us; None: never), unless it has changed since `version`."""
         partition, next_due = self._partition(account), "" if due is None else due
-        await call_function(
-            self._valkey, "catalogue_settle", self._base(partition), account, contest, version, next_due
-        )
+        base = self.generations.base(partition)
+        await call_function(self.generations.valkey, "catalogue_settle", base, account, contest, version, next_due)
 
     async def outcomes(self, partition: int, command_ids: Sequence[str]) -> list[Outcome | None]:
         """Return the outcome of each command (at most 4,000); None if not folded within 24 h of log time."""
         replies = await self.fresh.read("outcomes", partition, *command_ids)
-        return [_outcome(packed) if packed else None for packed in replies]
+        return [decode_outcome(packed).outcome if packed else None for packed in replies]
 
     async def keys(self, partition: int, known_version: str) -> ApiKeys:
         """Return the API keys of a partition, unless their version is `known_version`; read in short calls."""
@@ -209,7 +173,7 @@ class CatalogueViews:
                 if not changed:
                     return ApiKeys(version.decode(), None)
                 versions.add(version)
-                rows |= {key_id: _key_row(key_id, row) for key_id, row in zip(flat[::2], flat[1::2], strict=True)}
+                rows |= {key_id: decode_key(row) for key_id, row in zip(flat[::2], flat[1::2], strict=True)}
                 if cursor == b"0":
                     break
             if len(versions) == 1:
@@ -230,28 +194,9 @@ class CatalogueViews:
     def _partition(self, account: str) -> int:
         return self._topic.partition_of(account)
 
-    def _base(self, partition: int) -> str:
-        return key_base(self._namespace, "catalogue", partition, CATALOGUE_PARTITIONS)
-
-
-def _item(record: LogRecord, event: CatalogueEvent | Undecodable) -> dict[str, Any]:
-    """Return an event's members by their names, for the function, and what it needs besides."""
-    item = item_of(record, event)
-    match event:
-        case ContestRestored() | ContestClosing():
-            item |= {"resource": "contests", "key": event.contest}
-        case KeyIssued() if event.rules.expires is not None:
-            item["rules"]["expires"] = str(event.rules.expires)  # exact beyond 2^53
-    return item
-
-
-def _position(log: bytes, offset: bytes) -> Position | None:
-    return Position(log.decode(), int(offset)) if log else None
-
 
 def _stored(key: bytes, packed: bytes) -> Stored:
-    version, created, updated, number, _, parent, _, _, record, _ = msgpack.unpackb(packed)
-    return Stored(key.decode(), version, created, updated, number, parent, record)
+    return decode_record(packed).stored(key.decode())
 
 
 def _many(flat: Sequence[bytes]) -> list[Stored]:
@@ -261,16 +206,3 @@ def _many(flat: Sequence[bytes]) -> list[Stored]:
 def _unread(flat: Sequence[bytes]) -> list[str]:
     """Return the keys of the records that were left out of a reply for its size."""
     return [key.decode() for key, packed in zip(flat[::2], flat[1::2], strict=True) if not packed]
-
-
-def _outcome(packed: bytes) -> Outcome:
-    kind, offset, content, named, *rest = msgpack.unpackb(packed)
-    refs = tuple(zip(named[::2], named[1::2], strict=True)) if named else ()
-    written = tuple(Stored(*rest[at : at + STORED_SIZE]) for at in range(0, len(rest), STORED_SIZE))
-    return Outcome(OutcomeKind(kind), offset, content, written, refs)
-
-
-def _key_row(key_id: bytes, packed: bytes) -> ApiKey:
-    found = msgpack.unpackb(packed) | {"key_id": key_id.decode()}
-    ancestors = [{"rate": None} | ancestor for ancestor in found["ancestors"]]  # Lua drops what is None
-    return convert(found | {"ancestors": ancestors}, ApiKey, strict=False)

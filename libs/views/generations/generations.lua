@@ -23,21 +23,6 @@ local function pack(value) return cmsgpack.pack(value) end
 local function unpack_one(packed) return (cmsgpack.unpack(packed)) end
 local function unpack_members(packed, count, at) return cmsgpack.unpack_limit(packed, count, at) end
 
--- As `pack`, with the members of tables in the order of their names: equal values give equal bytes, which `compare` needs.
-local function pack_named(value)
-  if type(value) ~= 'table' or next(value) == nil then return pack(value) end
-  local names, parts = {}, {}
-  for name in pairs(value) do names[#names + 1] = name end
-  table.sort(names)
-  local is_list = type(names[1]) == 'number'
-  parts[1] = string.char(is_list and 0xdc or 0xde, math.floor(#names / 256), #names % 256)
-  for _, name in ipairs(names) do
-    if not is_list then parts[#parts + 1] = pack(name) end
-    parts[#parts + 1] = pack_named(value[name])
-  end
-  return table.concat(parts)
-end
-
 local function list_of(_, ...) return { ... } end
 
 -- The number of members of a packed list (fixarray or array 16) that begins at an index, and the length of all before them.
@@ -62,17 +47,23 @@ local function run_id()
   return process_run .. '.' .. string.match(call('INFO', 'replication'), 'master_replid:(%w+)')
 end
 
+-- What a process computed for one generation (computed_fold.py): each {command, key within it, argument, ...}.
+local function write_all(views, writes)
+  for i = 1, #writes do call(writes[i][1], views .. ':' .. writes[i][2], unpack(writes[i], 3)) end
+end
+
 -- The generations of one library's views. prefix: of its functions' names; schema: version of the layout that its code
 -- reads and writes; fold(views, items, range, base) folds the items from offset `range.from` to before `range.till`
 -- into the generation at `views` (base: for the live one, else nil). It may end early, after `range.seconds` of the
--- processor's time, and then sets `range.till`. accord(one, other) returns whether writers that used one generation's
--- views may continue with the other's; taken_over(base, views, relaid) is called after `views` became the live ones, with
--- `relaid` if those before had another layout. What a fold leaves unfinished, finish(views) does in short parts, before
--- anything else is folded; it returns false where nothing is left. unpack_items(packed) returns the list of items. From
--- accord on they are optional, in a table.
+-- processor's time, and then sets `range.till`. With `write_all` the items are of one generation: a process writes into
+-- those that follow before it writes into the live one. accord(one, other) returns whether writers that used one
+-- generation's views may continue with the other's; taken_over(base, views, relaid) is called after `views` became the
+-- live ones, with `relaid` if those before had another layout. is_unfinished(views) returns whether something of a
+-- fold is still to be written at the same position. unpack_items(packed) returns the list of items. From accord on
+-- they are optional, in a table.
 local function generations_of(prefix, schema, fold, optional)
   local own, accord, taken_over = {}, optional.accord, optional.taken_over
-  local unpack_items = optional.unpack_items or unpack_one
+  local unpack_items, is_computed = optional.unpack_items or unpack_one, fold == write_all
 
   local function key(base) return base .. ':generations' end
 
@@ -152,7 +143,8 @@ local function generations_of(prefix, schema, fold, optional)
   -- true if a batch has to be folded here; else the reply: folded before, or the view's other position
   local function compare(views, args)
     local log, offset = position(views)
-    if log ~= '' and log == args[1] and offset >= tonumber(args[3]) then return false, { 1 } end
+    local is_rest = is_computed and args[2] == args[3] and offset == tonumber(args[3])
+    if log ~= '' and log == args[1] and offset >= tonumber(args[3]) and not is_rest then return false, { 1, 'before' } end
     if offset ~= tonumber(args[2]) or (log ~= '' and log ~= args[1]) then return false, { 0, log, whole(offset) } end
     if log == '' then call('HSET', views .. ':position', 'log', args[1]) end
     return true
@@ -177,11 +169,20 @@ local function generations_of(prefix, schema, fold, optional)
     end
   end
 
-  -- does a part of what is unfinished in any of these generations; true if there was any
-  local function finish_part(all_views)
-    local found = false
-    for i = 1, optional.finish and #all_views or 0 do found = optional.finish(all_views[i]) or found end
-    return found
+  -- Whether a process may write into the live one now: into those that follow it has. One that lacks earlier records breaks.
+  local function are_written(base, following, args)
+    local ready = true
+    for number, row in pairs(following) do
+      local log, offset = position(at(base, number))
+      local lacks = log ~= args[1] or offset < tonumber(args[args[6] == '1' and 3 or 2])
+      if lacks then
+        row.state = BROKEN
+        keep(base, number, row)
+      elseif offset < tonumber(args[3]) then
+        ready = false
+      end
+    end
+    return ready
   end
 
   local function reply_of(range, args)
@@ -190,44 +191,48 @@ local function generations_of(prefix, schema, fold, optional)
   end
 
   -- ARGV: log id, offset expected, offset after the batch, packed list of items. Folds into the live generation and
-  -- those that follow it. {1} folded, now or before; {2, offset} folded up to there, since more would block Valkey for too
-  -- long; {3} not folded, since something was unfinished: call again; {0, log id, offset} if the view is at another position.
+  -- those that follow it. {1} folded, now or {1, 'before'}; {2, offset} folded up to there, since more would block Valkey for
+  -- too long; {0, log id, offset} if the view is at another position. Of computed writes also ARGV: number of the live
+  -- generation, '1' where those that could not be written break; {3}: compute again, since it is another one, or one that
+  -- follows has to be written first.
   library.register(prefix .. '_apply', function(keys, args)
     local base = keys[1]
     local all = rows(base)
     local views = live_view(base, whole(all.live), all.schema)
-    local following, all_views = {}, { views }
+    local following, count = {}, 1
     for number, row in pairs(all.opened) do
       if row.state == FOLLOWING or row.state == KEPT then
-        following[number], all_views[#all_views + 1] = row, at(base, number)
+        following[number], count = row, count + 1
       end
     end
     library.note_change('views', base)
-    if finish_part(all_views) then return { 3 } end
+    if is_computed and tonumber(args[5]) ~= all.live then return { 3 } end
     local needed, reply = compare(views, args)
     if not needed then return reply end
+    if is_computed and not are_written(base, following, args) then return { 3 } end
     local items = unpack_items(args[4])
     if args[2] == '0' then
       local time = call('TIME')
       call('HSET', key(base), 'schema', schema, 'begun', whole(time[1] * 1000000 + time[2]))
       call('HDEL', key(base), 'fresh')
     end
-    local range = { from = tonumber(args[2]), till = tonumber(args[3]), seconds = FOLD_SECONDS / #all_views }
+    local range = { from = tonumber(args[2]), till = tonumber(args[3]), seconds = FOLD_SECONDS / count }
     fold(views, items, range, base)
     finish(views, args, range)
-    for number, row in pairs(following) do follow(base, number, row, args, items, range) end
+    if not is_computed then
+      for number, row in pairs(following) do follow(base, number, row, args, items, range) end
+    end
     return reply_of(range, args)
   end)
 
-  -- As `apply`, only into generation ARGV[5], which follows once it has reached the live one's position. {1, state},
-  -- {2, offset, state}, {3}, {0, log id, offset, state}, {-1} if none has that number.
+  -- As `apply`, only into generation ARGV[5], which follows once it has reached the live one's position: the state is the
+  -- last part of each reply. {-1} if none has that number.
   library.register(prefix .. '_fold', function(keys, args)
     local base, number = keys[1], tonumber(args[5])
     local all = rows(base)
     local row = all.opened[number]
     if not row or row.state == BROKEN then return { -1 } end
     local views = at(base, number)
-    if finish_part({ views }) then return { 3 } end
     local needed, reply = compare(views, args)
     if needed then
       local range = { from = tonumber(args[2]), till = tonumber(args[3]), seconds = FOLD_SECONDS }

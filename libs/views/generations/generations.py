@@ -6,15 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Self
 
-from msgspec import to_builtins
-
-from libs.contracts.catalogue_events import OperatorActed
-from libs.contracts.codec import Undecodable
-from libs.contracts.log_records import Behind, LogRecord, Position
+from libs.contracts.log_records import Behind, Position
 from libs.contracts.topics import Log, catalogue_topic, legacy_test_namespace, purchases_topic
 from libs.contracts.votes_log import VotesLog, votes_log
 from libs.tally.errors import TallyError
-from libs.tally.events import LogCreated
 from libs.views.generations.key_scan import GenerationKey, generation_keys
 from libs.views.valkey.client import Valkey
 from libs.views.valkey.function_libraries import call_function, pack, read_function, unpack
@@ -22,11 +17,7 @@ from libs.views.valkey.hash_tags import Prefix, base_in
 
 FOLDED_PARTLY: Final = 2
 """Reply of a fold that ended before its last record."""
-UNFINISHED: Final = 3
-"""Reply of a fold that first finished a part of what an earlier one had left; nothing was folded."""
 WIDTH: Final = 6
-REASON_SIZE: Final = 500
-"""Characters of the reason for which a record is in the quarantine."""
 
 
 class State(StrEnum):
@@ -138,14 +129,14 @@ class Generations:
     def __init__(self, valkey: Valkey, namespace: str, prefix: Prefix, topic: Log) -> None:
         self.topic = topic
         self.prefix = prefix
-        self._valkey = valkey
-        self._namespace = namespace
+        self.valkey = valkey
+        self.namespace = namespace
 
     def base(self, partition: int) -> str:
-        return base_in(self.topic, self._namespace, self.prefix, partition)
+        return base_in(self.topic, self.namespace, self.prefix, partition)
 
     async def read(self, partition: int) -> PartitionGenerations:
-        reply = await read_function(self._valkey, f"{self.prefix}_generations", self.base(partition))
+        reply = await read_function(self.valkey, f"{self.prefix}_generations", self.base(partition))
         _, swaps, last, schema, *flat = unpack(reply)
         live, *others = _rows(flat, schema)
         return PartitionGenerations(swaps, last, schema, live, {one.number: one for one in others})
@@ -174,7 +165,7 @@ class Generations:
         Raises `Behind` if it is no longer there, and `GenerationGone`.
         """
         args = position.log_id, position.offset, position.offset, pack([]), number
-        return State((await _fold(self._valkey, f"{self.prefix}_fold", self.base(partition), *args))[-1].decode())
+        return State((await _fold(self.valkey, f"{self.prefix}_fold", self.base(partition), *args))[-1].decode())
 
     async def differences(self, partition: int, number: int, names: Collection[str]) -> AsyncIterator[Differing]:
         """Yield the differences to the live generation in the keys of these names.
@@ -186,7 +177,7 @@ class Generations:
                 cursor: bytes | None = b"0"
                 while cursor is not None:
                     args = self.base(partition), number, name, cursor, side
-                    reply = unpack(await read_function(self._valkey, f"{self.prefix}_compare", *args))
+                    reply = unpack(await read_function(self.valkey, f"{self.prefix}_compare", *args))
                     if len(reply) == 1:
                         raise Moving
                     cursor = None if reply[0] == b"0" else reply[0]
@@ -229,26 +220,14 @@ class Generations:
     async def memory(self, number: int) -> int:
         """Return the approximate memory of a generation in bytes; Valkey samples the fields of long hashes."""
         names = [each.key async for each in self._keys() if each.generation == number]
-        sizes = await asyncio.gather(*(self._valkey.call("MEMORY", "USAGE", key) for key in names))
+        sizes = await asyncio.gather(*(self.valkey.call("MEMORY", "USAGE", key) for key in names))
         return sum(size or 0 for size in sizes)
 
     def _keys(self) -> AsyncIterator[GenerationKey]:
-        return generation_keys(self._valkey, self._namespace, self.prefix, self.topic)
+        return generation_keys(self.valkey, self.namespace, self.prefix, self.topic)
 
     async def _call(self, function: str, partition: int, *args: Any) -> Any:
-        return await call_function(self._valkey, f"{self.prefix}_{function}", self.base(partition), *args)
-
-
-def item_of(record: LogRecord, event: object) -> dict[str, Any]:
-    """Return a fold's argument for a record of the catalogue or the purchases: its event's members by name."""
-    place = {"offset": record.offset, "time": record.timestamp_ms}
-    match event:
-        case Undecodable():
-            return place | {"type": "poison", "reason": event.reason[:REASON_SIZE]}
-        case LogCreated() | OperatorActed():
-            return place | {"type": "nothing"}
-    members: dict[str, Any] = to_builtins(event)
-    return members | place
+        return await call_function(self.valkey, f"{self.prefix}_{function}", self.base(partition), *args)
 
 
 async def apply(
@@ -267,10 +246,8 @@ async def apply(
 
 
 async def _fold(valkey: Valkey, function: str, base: str, *args: Any) -> list[Any]:
-    """Call a function that folds, until it has; the last of `args` may be a generation's number."""
-    reply: list[Any] = [UNFINISHED]
-    while reply[0] == UNFINISHED:
-        reply = await call_function(valkey, function, base, *args)
+    """Call a function that folds; the last of `args` may be a generation's number."""
+    reply: list[Any] = await call_function(valkey, function, base, *args)
     if reply[0] == -1:
         raise GenerationGone.of(args[-1], base)
     if reply[0] == 0:

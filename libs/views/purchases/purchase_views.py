@@ -1,34 +1,23 @@
 """Views of the purchases: written by one atomic Valkey function, read by one call per partition."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from heapq import nlargest
-from typing import Any, Literal, NamedTuple
-
-import msgpack
-from msgspec import convert
+from typing import Literal, NamedTuple
 
 from libs.contracts.codec import Undecodable
-from libs.contracts.log_records import LogRecord, Position
-from libs.contracts.purchase_events import (
-    Purchase,
-    PurchasePlace,
-    PurchasesEvent,
-)
+from libs.contracts.log_records import LogRecord
+from libs.contracts.purchase_events import Purchase, PurchasePlace, PurchasesEvent
 from libs.contracts.topics import Topic
-from libs.views.generations.fresh_reader import FreshReader
-from libs.views.generations.generations import REASON_SIZE, apply, item_of
+from libs.views.generations.computed_fold import REASON_SIZE, ComputedViews
+from libs.views.generations.generations import Generations
+from libs.views.purchases.purchase_fold import PurchaseViewFold, decode
 from libs.views.valkey.client import Valkey
-from libs.views.valkey.function_libraries import read_function
-from libs.views.valkey.hash_tags import key_base
-from libs.views.valkey.partition_reads import PartitionReads
 from libs.views.valkey.watched_reads import WatchedReads
 
 Entry = tuple[LogRecord, PurchasesEvent | Undecodable]
 
 MOST_LISTED = 200
-TIMES = {"expiration", "grace_end"}
-"""Times (us) that clients choose: text in Lua, whose numbers are exact up to 2^53, which is in the year 2255."""
 
 
 class Unreadable(NamedTuple):
@@ -69,7 +58,7 @@ class Bought(NamedTuple):
     has_uncounted: bool
 
 
-class PurchaseViews:
+class PurchaseViews(ComputedViews[PurchasesEvent]):
     """The purchases of a namespace. A purchase's key determines its partition; a user's purchases are in several.
 
     Every method raises `ViewsUnavailable` if Valkey is unavailable; those that read purchases also while the view
@@ -77,26 +66,10 @@ class PurchaseViews:
     """
 
     def __init__(self, valkey: Valkey, namespace: str, topic: Topic, generation: int | None = None) -> None:
-        """With a `generation`, `position` and `apply` use that one; all other methods use the live one."""
-        self._generation = generation
-        self._valkey = valkey
-        self._namespace = namespace
         self._topic = topic
-        self.fresh = FreshReader(valkey, "purchases", self._base)
-        self.live = PartitionReads(valkey, "purchases", self._base)
+        super().__init__(Generations(valkey, namespace, "purchases", topic), PurchaseViewFold, generation)
         self._open = WatchedReads(self.live, "with_open", "views", bool, _has_none)
         self._bought = WatchedReads(self.live, "with_bought", "views", bool, _has_none)
-
-    async def position(self, partition: int) -> Position | None:
-        """Return the position up to which `partition` is folded; None if nothing is."""
-        args = self._base(partition), "" if self._generation is None else self._generation
-        log, offset, _ = await read_function(self._valkey, "purchases_position", *args)
-        return _position(log, offset)
-
-    async def apply(self, partition: int, start: Position, entries: Sequence[Entry], end: int) -> None:
-        """Fold entries, see `generations.apply`."""
-        items = msgpack.packb([_item(record, event) for record, event in entries])
-        await apply(self._valkey, "purchases", self._base(partition), start, end, items, self._generation)
 
     async def get(self, account: str, key: str) -> Purchase | Unreadable | None:
         packed = await self.fresh.read("get", self._topic.partition_of(key), account, key)
@@ -134,6 +107,7 @@ class PurchaseViews:
             found |= {
                 name: (bool(has_cast), bool(has_uncounted))
                 for name, has_cast, has_uncounted in zip(page[::3], page[1::3], page[2::3], strict=True)
+                if has_cast or has_uncounted
             }
             if cursor == b"0":
                 return [Bought(PaidChoice(*name.decode().split("\0")), *found[name]) for name in sorted(found)]
@@ -163,9 +137,6 @@ class PurchaseViews:
         newest = nlargest(limit, older, key=lambda one: one[0])
         return [Listed(place, _readable(account, place.key, packed)) for place, packed in newest]
 
-    def _base(self, partition: int) -> str:
-        return key_base(self._namespace, "purchases", partition, self._topic.partitions)
-
 
 async def _watched(reads: WatchedReads[bool], partitions: Collection[int]) -> set[int]:
     found = await asyncio.gather(*map(reads.read, reads.groups(partitions)))
@@ -176,33 +147,9 @@ def _has_none(reply: bool) -> float | None:
     return 0.0 if reply else None
 
 
-def _item(record: LogRecord, event: PurchasesEvent | Undecodable) -> dict[str, Any]:
-    """Return an event's members by their names, for the function."""
-    item = item_of(record, event)
-    for holder in (item, item.get("subscription") or {}):
-        for name in TIMES & holder.keys():
-            holder[name] = None if holder[name] is None else str(holder[name])
-    return item
-
-
-def _position(log: bytes, offset: bytes) -> Position | None:
-    return Position(log.decode(), int(offset)) if log else None
-
-
 def _readable(account: str, key: str, packed: bytes) -> Purchase | Unreadable:
     """Decode a purchase; an error of one purchase must not stop the others."""
     try:
-        return _purchase(account, key, packed)
+        return decode(packed)
     except Exception as error:
         return Unreadable(account, key, repr(error)[:REASON_SIZE])
-
-
-def _purchase(account: str, key: str, packed: bytes) -> Purchase:
-    found = msgpack.unpackb(packed) | {"account": account, "key": key}
-    recorded = found.get("recorded")
-    for holder in (found,) if recorded is None else (found, recorded):
-        if holder.get("subscription") == []:  # Lua cannot tell an empty object from an empty list
-            holder["subscription"] = {}
-    if recorded is not None:
-        recorded.setdefault("vote", None)
-    return convert(found, Purchase, strict=False)

@@ -113,14 +113,14 @@ async def catalogue(valkey: Measured, namespace: str, size: int) -> None:
 
 async def rebuilt_generations(generations: Generations, partition: int, entries: Sequence[Any]) -> None:
     """Every step of a replay but its batches, which are as large as those of the live view."""
-    valkey = generations._valkey
+    valkey = generations.valkey
     assert isinstance(valkey, Measured)
     assert await generations.open(partition, 2)
     kept = dict(valkey.worst)
     views: Any = (
-        CatalogueViews(valkey, generations._namespace, 2)
+        CatalogueViews(valkey, generations.namespace, 2)
         if generations.prefix == "catalogue"
-        else PurchaseViews(valkey, generations._namespace, generations.topic.topics[0], 2)
+        else PurchaseViews(valkey, generations.namespace, generations.topic.topics[0], 2)
     )
     for at in range(0, len(entries), 32):
         batch = entries[at : at + 32]

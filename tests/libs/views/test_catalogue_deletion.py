@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgpack
 import pytest
 
 from libs.contracts.catalogue_events import CatalogueEvent, OutcomeKind, RecordCreated, RecordDeleted
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import catalogue_topic
+from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
-from libs.views.catalogue.catalogue_views import CatalogueViews, Entry, _item
+from libs.views.catalogue.catalogue_views import CatalogueViews, Entry
 from libs.views.generations.generations import Generations, Moving, State
 from libs.views.valkey.client import ValkeyClient
-from libs.views.valkey.function_libraries import call_function
 from tests.support.freshness import make_fresh
+from tests.support.intercepted_valkey import InterceptedValkey, plain_name
 
 ACCOUNT, LOG, NOW_MS = "account", "the-log", 1_790_000_000_000
 TIMESLOTS = 180
@@ -33,6 +33,19 @@ def deleted(offset: int, resource: str, key: str) -> RecordDeleted:
     return RecordDeleted(
         account=ACCOUNT, at=NOW_MS * 1000, command_id=f"command {offset}", resource=resource, key=key
     )
+
+
+class Ending(InterceptedValkey):
+    """The client of a process that ends after so many more writes."""
+
+    writes = 1
+
+    async def call(self, *command: Any) -> Any:
+        if plain_name(command[1]) in ("catalogue_apply", "catalogue_fold"):
+            self.writes -= 1
+            if self.writes < 0:
+                raise ViewsUnavailable("ended")
+        return await super().call(*command)
 
 
 class Convention:
@@ -65,14 +78,15 @@ class Convention:
         entries = self.entries[start:end]
         await views.apply(self.partition, Position(LOG, start), entries, start + len(entries))
 
-    async def fold_once(self) -> int:
-        """Fold the last event by a single call, as a process that ends after it; return the reply's kind."""
-        last = self.offset - 1
-        items = msgpack.packb([_item(*self.entries[-1])])
-        reply = await call_function(
-            self.valkey, "catalogue_apply", self.generations.base(self.partition), LOG, last, self.offset, items
-        )
-        return int(reply[0])
+    async def fold_once(self) -> bool:
+        """Fold the last event by a process that ends after its first write; return whether that was all."""
+        ending = CatalogueViews(Ending(self.valkey), self.views.generations.namespace)
+        last = Position(LOG, self.offset - 1)
+        try:
+            await ending.apply(self.partition, last, self.entries[-1:], self.offset)
+        except ViewsUnavailable:
+            return False
+        return True
 
     async def stored(self, generation: int = 1) -> int:
         """Return the number of timeslots in Valkey, whether readers see them or not."""
@@ -95,7 +109,8 @@ async def convention(valkey: ValkeyClient, namespace: str) -> Convention:
 
 async def delete_by_one_call(convention: Convention) -> None:
     convention.add(lambda offset: deleted(offset, "conventions", "convention"))
-    assert await convention.fold_once() == 1
+    assert not await convention.fold_once()
+    assert await convention.views.position(convention.partition) == Position(LOG, convention.offset)
 
 
 async def test_readers_see_nothing_of_what_is_still_to_be_removed(convention: Convention) -> None:
@@ -136,7 +151,7 @@ async def test_one_call_removes_a_part_before_anything_else_is_folded(convention
     await delete_by_one_call(convention)
     convention.add(lambda offset: created(offset, "images", "another"))
     counts = []
-    while await convention.fold_once() != 1:
+    while not await convention.fold_once():
         counts.append(await convention.stored())
     assert len(counts) >= 4
     assert counts == sorted(counts, reverse=True)
@@ -152,10 +167,18 @@ async def test_a_generation_that_follows_completes_it_too_and_is_compared_then(
     await convention.fold(CatalogueViews(convention.valkey, namespace, number), 0)
     at = Position(LOG, convention.offset)
     assert await convention.generations.touch(convention.partition, number, at) is State.FOLLOWING
-    await delete_by_one_call(convention)
+    convention.add(lambda offset: deleted(offset, "conventions", "convention"))
+    ending = Ending(convention.valkey)
+    ending.writes = 6  # all of the generation that follows, and the first of the live one
+    with pytest.raises(ViewsUnavailable):
+        await CatalogueViews(ending, namespace).apply(
+            convention.partition, Position(LOG, convention.offset - 1), convention.entries[-1:], convention.offset
+        )
+    assert [await convention.stored(each) for each in (1, number)] == [TIMESLOTS, 0]
     names = [f"records:{ACCOUNT}:timeslots", f"records:{ACCOUNT}:images"]
     with pytest.raises(Moving):
         _ = [one async for one in convention.generations.differences(convention.partition, number, names)]
-    await convention.views.apply(convention.partition, Position(LOG, convention.offset), [], convention.offset)
+    convention.add(lambda offset: created(offset, "images", "another"))
+    await convention.fold(convention.views, convention.offset - 1)
     assert [await convention.stored(each) for each in (1, number)] == [0, 0]
     assert [one async for one in convention.generations.differences(convention.partition, number, names)] == []

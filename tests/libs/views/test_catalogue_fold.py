@@ -32,7 +32,6 @@ from libs.contracts.topics import catalogue_topic
 from libs.monitoring.quarantine import reasons_of
 from libs.tally.events import Actor, LogCreated
 from libs.views.catalogue.catalogue_views import CatalogueViews, Order
-from libs.views.generations.generations import Generations
 from libs.views.valkey.client import ValkeyClient
 from tests.support.builders import LAST
 from tests.support.catalogue_model import DAY_MS, DELETED, PARENTS, Model
@@ -243,8 +242,7 @@ async def assert_equal(views: CatalogueViews, model: Model) -> None:
             assert set(outcome.refs) == set(remembered.refs)
     rows = (await views.keys(PARTITION, "")).rows
     assert {row.key_id: row for row in rows or ()} == model.keys
-    generations = Generations(views._valkey, views._namespace, "catalogue", catalogue_topic("t"))
-    assert await reasons_of(views._valkey, generations, PARTITION, 1) == model.quarantine
+    assert await reasons_of(views.generations.valkey, views.generations, PARTITION, 1) == model.quarantine
 
 
 def cut(size: int, cuts: list[int]) -> Iterator[tuple[int, int]]:

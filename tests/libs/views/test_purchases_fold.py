@@ -28,7 +28,6 @@ from libs.contracts.topics import Topic
 from libs.monitoring.quarantine import reasons_of
 from libs.purchases.fold import PurchaseFold
 from libs.tally.events import LogCreated
-from libs.views.generations.generations import Generations
 from libs.views.purchases.purchase_views import Entry, PaidChoice, PurchaseViews
 from libs.views.valkey.client import ValkeyClient
 from tests.support.builders import LAST
@@ -132,8 +131,7 @@ async def assert_equal(views: PurchaseViews, entries: list[Entry]) -> None:
     }
     assert [one.offset for one in todo] == sorted(one.offset for one in todo)
     assert await listed_in(views) == bought_in(fold)
-    generations = Generations(views._valkey, views._namespace, "purchases", views._topic)
-    assert await reasons_of(views._valkey, generations, 0, 1) == {
+    assert await reasons_of(views.generations.valkey, views.generations, 0, 1) == {
         record.offset: event.reason for record, event in entries if isinstance(event, Undecodable)
     }
 

@@ -13,6 +13,7 @@ from libs.projection.record_projections import CatalogueProjection
 from libs.tally.contest import UNLIMITED, Limits
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
+from libs.views.catalogue.catalogue_views import CatalogueViews
 from tests.libs.catalogue.conftest import TABLE
 from tests.support.catalogue import Catalogue
 
@@ -75,10 +76,7 @@ async def test_the_version_is_in_force_before_the_change_can_be_read(catalogue: 
     """A crash between the two leaves voters' workers reloading, not deciding by what is gone."""
     order: list[Any] = []
 
-    class Views:
-        fresh = catalogue.views.fresh
-        live = catalogue.views.live
-
+    class Views(CatalogueViews):
         async def position(self, partition: int) -> Position | None:
             return None
 
@@ -97,7 +95,8 @@ async def test_the_version_is_in_force_before_the_change_can_be_read(catalogue: 
             for contest in ("k", "k", "other")
         ),
     ]
-    projection = CatalogueProjection(catalogue.topic, Views(), raise_config)
+    views = Views(catalogue.views.generations.valkey, catalogue.views.generations.namespace)
+    projection = CatalogueProjection(catalogue.topic, views, raise_config)
     records = [LogRecord(offset, 0, value) for offset, value in enumerate(values)]
     with pytest.raises(ViewsUnavailable):
         await projection.fold(0, Position("log", 0), records)

@@ -2,13 +2,6 @@
 
 local read = reads_of('catalogue', generations)
 
--- ARGV: generation ('' the live one). {log id, offset, records in quarantine, log time (ms)}; log id '' when nothing was
--- folded. Of a view that is not fresh, too.
-library.register_read('catalogue_position', function(keys, args)
-  local p = call('HMGET', generations.view(keys[1], args[1]) .. ':position', 'log', 'offset', 'poison', 'time')
-  return { p[1] or '', p[2] or '0', p[3] or '0', p[4] or '0' }
-end)
-
 -- The number of swaps of the live generation.
 read('mark', function(_, _, base) return generations.swaps(base) end)
 
@@ -115,7 +108,7 @@ end)
 library.register('catalogue_settle', function(keys, args)
   local base, name = generations.view(keys[1]), contest_name(args[1], args[2])
   if call('HGET', base .. ':config', args[2]) ~= args[3] or not call('ZSCORE', base .. ':due', name) then return 0 end
-  schedule(base, name, tonumber(args[4]))
+  if args[4] == '' then call('ZREM', base .. ':due', name) else call('ZADD', base .. ':due', args[4], name) end
   return 1
 end)
 

@@ -1,0 +1,492 @@
+"""The fold of one partition of the catalogue: judges each command, and writes its records, lists and outcome.
+
+`catalogue/01_records.lua` lists what is stored. All that an event reads is read before it writes.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from libs.contracts.catalogue_events import (
+    ApiKey,
+    CatalogueCommand,
+    CatalogueEvent,
+    Command,
+    ContestClosing,
+    ContestRestored,
+    KeyIssued,
+    KeyRevoked,
+    Outcome,
+    OutcomeKind,
+    RecordChanged,
+    RecordCreated,
+    RecordDeleted,
+    RecordsWritten,
+    RecordWritten,
+    Ref,
+    Stored,
+    Write,
+    contests_of,
+)
+from libs.views.generations.computed_fold import ComputedFold, Entries
+
+DELETED_CONTESTS: Final = "deleted_contests"
+"""Resource of deleted contests; `updated` is the time of the deletion."""
+KEPT_MS: Final = 24 * 3600 * 1000
+LISTED: Final = 100
+"""Maximum number of referrers named for a record or part, and of all that an outcome names 100 more."""
+PAGE: Final = 50
+"""Records of a deleted one that are removed by one call."""
+NUL: Final = "\0"
+
+
+class Record(NamedTuple):
+    """A stored record. Its parent is ("", "") at the top; `sort_key` "" leaves it out of that order."""
+
+    version: int
+    created: int
+    updated: int
+    number: int
+    parent_resource: str
+    parent: str
+    refs: tuple[Ref, ...]
+    offers: tuple[Ref, ...]
+    record: str
+    sort_key: str
+
+    def stored(self, key: str) -> Stored:
+        return Stored(key, self.version, self.created, self.updated, self.number, self.parent, self.record)
+
+
+class KeptOutcome(NamedTuple):
+    """An outcome and the log's time (ms) at its command, after which it is kept for a day."""
+
+    time: int
+    outcome: Outcome
+
+
+encode = msgspec.msgpack.Encoder().encode
+decode_record: Callable[[bytes], Record] = msgspec.msgpack.Decoder(Record).decode
+decode_key: Callable[[bytes], ApiKey] = msgspec.msgpack.Decoder(ApiKey).decode
+decode_outcome: Callable[[bytes], KeptOutcome] = msgspec.msgpack.Decoder(KeptOutcome).decode
+NO_RECORD: Final = Record(0, 0, 0, 0, "", "", (), (), "", "")
+
+
+class Refused(Exception):
+    """The command has no effect; `refs` as in `Outcome`."""
+
+    def __init__(self, kind: OutcomeKind, *refs: Ref) -> None:
+        super().__init__(kind)
+        self.kind = kind
+        self.refs = refs
+
+
+@dataclass(slots=True)
+class Writes:
+    """The records that an event writes: references are checked against the state after it.
+
+    `offered` are parts that they offer then, `lost` those that they offered until then.
+    """
+
+    before: dict[Ref, Record | None] = field(default_factory=dict)
+    offered: set[Ref] = field(default_factory=set)
+    lost: set[Ref] = field(default_factory=set)
+
+
+class CatalogueFold(ComputedFold[CatalogueEvent]):
+    """Folds the commands of accounts. `created` and `updated` strictly increase: they are a list's cursor."""
+
+    async def begin(self, entries: Entries[CatalogueEvent]) -> None:
+        """Read what most events need, complete a deletion, and delete expired outcomes."""
+        oldest = "-inf", str(self.time - KEPT_MS), "BYSCORE", "LIMIT", 0, 2 * len(entries)
+        is_doomed, expired, _ = await asyncio.gather(
+            self.read("EXISTS", "doomed"),
+            self.read("ZRANGE", "outcome_times", *oldest),
+            self.load(*(field for _, event in entries if isinstance(event, Command) for field in _read_by(event))),
+        )
+        self._is_doomed = is_doomed == 1
+        await self.after_event()
+        if expired:
+            self.write("HDEL", "outcomes", *expired)
+            self.write("ZREM", "outcome_times", *expired)
+
+    async def fold_event(self, event: Any, offset: int) -> None:
+        kept = await self.hget("outcomes", event.command_id)
+        if kept is None or decode_outcome(kept).time <= self.time - KEPT_MS:
+            try:
+                records = await self._execute(event, offset)
+                outcome = Outcome(OutcomeKind.OK, offset, event.content, _outcome_records(event, records))
+            except Refused as refused:
+                outcome = Outcome(refused.kind, offset, event.content, (), refused.refs)
+            self.hset("outcomes", event.command_id, encode(KeptOutcome(self.time, outcome)))
+            self.write("ZADD", "outcome_times", self.time, event.command_id)
+        for contest in sorted(contests_of(event)):
+            self.hset("config", contest, offset)
+
+    async def _execute(self, event: CatalogueCommand, offset: int) -> Sequence[Stored]:
+        """Judge and execute a command; return the records that it leaves. Raises `Refused`."""
+        match event:
+            case RecordsWritten() | RecordCreated() | RecordChanged():
+                return await self._write_records(event, _writes_of(event), offset)
+            case RecordDeleted():
+                await self._delete(event)
+            case ContestClosing():
+                return await self._close(event, offset)
+            case ContestRestored():
+                return await self._restore(event, offset)
+            case KeyIssued():
+                await self._issue(event, offset)
+            case KeyRevoked():
+                await self._revoke(event, offset)
+        return ()
+
+    def _tick(self, event: CatalogueCommand, changes: int = 1) -> int:
+        """Return the time of an event's first change; each of them has one of its own."""
+        now = self.next_moment(event.at)
+        self.clock = now + changes - 1
+        return now
+
+    # writes
+
+    async def _write_records(
+        self, event: CatalogueCommand, writes: Sequence[Write], offset: int
+    ) -> Sequence[Stored]:
+        account, after = event.account, Writes()
+        names = [(write.resource, write.key) for write in writes]
+        await self.load(*((_records(account, resource), key) for resource, key in names))
+        for name, write in zip(names, writes, strict=True):
+            if name in after.before:
+                raise Refused(OutcomeKind.CONFLICT)
+            old = after.before[name] = await self._find(account, *name)
+            after.offered |= {*write.offers}
+            after.lost |= {*(old.offers if old else ())}
+        for write in writes:
+            await self._judge(account, write, after)
+        numbers, now, left = dict[tuple[str, str], int](), self._tick(event, len(writes)), []
+        for at, write in enumerate(writes, now):
+            old = after.before[write.resource, write.key]
+            if old is None:
+                old = await self._new(account, write, at, numbers)
+            record = old._replace(
+                version=offset, updated=at, refs=write.refs, offers=write.offers, record=write.record,
+                sort_key=write.sort_key,
+            )  # fmt: skip
+            await self._put(account, write.resource, write.key, after.before[write.resource, write.key], record)
+            if write.resource == "contests":
+                self._schedule(account, write.key, write.due)
+            left.append(record.stored(write.key))
+        return left
+
+    async def _judge(self, account: str, write: Write, after: Writes) -> None:
+        old = after.before[write.resource, write.key]
+        is_new = write.expected_version is None
+        deleted = None
+        if is_new and write.resource == "contests":
+            deleted = await self._find(account, DELETED_CONTESTS, write.key)
+        if is_new and (old is not None or deleted is not None):
+            raise Refused(OutcomeKind.EXISTS)
+        if not is_new and (old is None or not await self._is_there(account, old)):
+            raise Refused(OutcomeKind.MISSING, (write.resource, write.key))
+        if old and old.version != write.expected_version:
+            raise Refused(OutcomeKind.CONFLICT)
+        missing = [
+            ref
+            for ref in write.refs
+            if ref not in after.before
+            and ref not in after.offered
+            and (ref in after.lost or not await self._exists(account, ref))
+        ]
+        if is_new and write.parent is not None and not await self._find(account, *write.parent):
+            missing.insert(0, write.parent)
+        if missing:
+            raise Refused(OutcomeKind.MISSING, *missing)
+        gone = [offer for offer in old.offers if offer not in write.offers] if old else []
+        await self._refuse_used(account, gone, after.before)
+
+    async def _refuse_used(self, account: str, targets: Iterable[Ref], but: Collection[Ref]) -> None:
+        """Raise `Refused` if other records than those of `but` refer to one of `targets`."""
+        users: list[Ref] = []
+        for target in targets:
+            names = await self.read("ZRANGE", _referrers(account, target), 0, LISTED + len(but) - 1)
+            users += [ref for ref in map(_ref, names) if ref not in but]
+        if users:
+            raise Refused(OutcomeKind.IN_USE, *users[:LISTED])
+
+    async def _new(self, account: str, write: Write, at: int, numbers: dict[tuple[str, str], int]) -> Record:
+        if write.parent is None:
+            return NO_RECORD._replace(created=at)
+        resource, key = write.parent
+        field = f"numbers:{account}:{write.resource}", key
+        numbers[field] = numbers.get(field) or int(await self.hget(*field) or 0)
+        numbers[field] += 1
+        self.hset(*field, numbers[field])
+        self.write("SADD", _kinds(account, resource, key), write.resource)
+        return NO_RECORD._replace(created=at, number=numbers[field], parent_resource=resource, parent=key)
+
+    async def _put(self, account: str, resource: str, key: str, old: Record | None, new: Record | None) -> None:
+        """Replace a record, one of which may be none, in its hash, lists and all that leads to it."""
+        record = new or old or NO_RECORD
+        for order in ("created", "updated", "sorted"):
+            places = f"{order}:{account}:{resource}:{record.parent}"
+            before, after = (_place(one, key, order) for one in (old, new))
+            if before and (after is None or after[1] != before[1]):
+                self.write("ZREM", places, before[1])
+            if after and after != before:
+                self.write("ZADD", places, *after)
+        owners = f"owners:{resource}"
+        if old is None and await self.hget(owners, key) is None:
+            self.hset(owners, key, account)
+        if new is None and await self.hget(owners, key) == account.encode():
+            self.hdel(owners, key)
+        self._refer(account, resource, key, old, new)
+        if new is not None:
+            self.hset(_records(account, resource), key, encode(new))
+        else:
+            self.hdel(_records(account, resource), key)
+            if resource == "contests":
+                self._schedule(account, key, None)
+
+    def _refer(self, account: str, resource: str, key: str, old: Record | None, new: Record | None) -> None:
+        """Write the references and the offered parts. Those of a deleted contest are not enforced."""
+        before, after = (one or NO_RECORD if resource != DELETED_CONTESTS else NO_RECORD for one in (old, new))
+        for ref in before.refs:
+            if ref not in after.refs:
+                self.write("ZREM", _referrers(account, ref), f"{resource}{NUL}{key}")
+        for ref in after.refs:
+            self.write("ZADD", _referrers(account, ref), 0, f"{resource}{NUL}{key}")
+        for offer in before.offers:
+            if offer not in after.offers:
+                self.hdel(f"offers:{account}", NUL.join(offer))
+        for offer in after.offers:
+            self.hset(f"offers:{account}", NUL.join(offer), 1)
+
+    def _schedule(self, account: str, contest: str, due: int | None) -> None:
+        name = f"{account}{NUL}{contest}"
+        if due is None:
+            self.write("ZREM", "due", name)
+        else:
+            self.write("ZADD", "due", due, name)
+
+    async def _close(self, event: ContestClosing, offset: int) -> Sequence[Stored]:
+        old = await self._find(event.account, "contests", event.contest)
+        if old is None:
+            raise Refused(OutcomeKind.MISSING, ("contests", event.contest))
+        if await self.hget("config", event.contest) != str(event.expected_config).encode():
+            raise Refused(OutcomeKind.CONFLICT)
+        closed = old._replace(version=offset, updated=self._tick(event), record=event.record)
+        await self._put(event.account, "contests", event.contest, old, closed)
+        return [closed.stored(event.contest)]
+
+    # deletions
+
+    async def _delete(self, event: RecordDeleted) -> None:
+        """Delete a record. No other record refers to its children, or to its parts (`resource_definition.py`)."""
+        account, resource, key = event.account, event.resource, event.key
+        old = await self._find(account, resource, key)
+        if old is None or not await self._is_there(account, old):
+            raise Refused(OutcomeKind.MISSING, (resource, key))
+        if event.expected_version is not None and old.version != event.expected_version:
+            raise Refused(OutcomeKind.CONFLICT)
+        if event.expected_parent is not None:
+            above = await self._find(account, old.parent_resource, old.parent) if old.parent else None
+            if above is None or above.version != event.expected_parent:
+                raise Refused(OutcomeKind.CONFLICT)
+        await self._refuse_used(account, [(resource, key)], [(resource, key)])
+        parent = "contests" if resource == DELETED_CONTESTS else resource
+        [kinds] = await self._kinds_of(account, parent, [key])
+        now = self._tick(event)
+        if resource != "contests":
+            await self._remove(account, resource, key, old, kinds)
+            return
+        await self._put(account, resource, key, old, None)
+        await self._put(account, DELETED_CONTESTS, key, None, old._replace(updated=now))
+        self._doom(account, resource, key, kinds)
+
+    async def _restore(self, event: ContestRestored, offset: int) -> Sequence[Stored]:
+        account, key = event.account, event.contest
+        old = await self._find(account, DELETED_CONTESTS, key)
+        if old is None:
+            raise Refused(OutcomeKind.MISSING, ("contests", key))
+        [kinds] = await self._kinds_of(account, "contests", [key])
+        refs = tuple([ref for ref in old.refs if await self._exists(account, ref)])
+        restored = old._replace(version=offset, updated=self._tick(event), refs=refs)
+        await self._put(account, DELETED_CONTESTS, key, old, None)
+        await self._put(account, "contests", key, None, restored)
+        self._schedule(account, key, event.due)
+        self._doom(account, "contests", key, kinds)
+        return [restored.stored(key)]
+
+    async def _remove(self, account: str, resource: str, key: str, old: Record, kinds: Collection[str]) -> None:
+        """Remove a record; its children, of these kinds, follow before any other event (`after_event`)."""
+        parent = "contests" if resource == DELETED_CONTESTS else resource
+        await self._put(account, resource, key, old, None)
+        for kind in kinds:
+            self.hdel(f"numbers:{account}:{kind}", key)
+        self._doom(account, parent, key, kinds)
+        if kinds:
+            self.write("UNLINK", _kinds(account, parent, key))
+
+    async def _kinds_of(self, account: str, resource: str, keys: Iterable[str]) -> list[list[str]]:
+        """Return the resources of each record's children."""
+        found = await self.read_each("SMEMBERS", [_kinds(account, resource, key) for key in keys])
+        return [sorted(kind.decode() for kind in kinds) for kinds in found]
+
+    def _doom(self, account: str, resource: str, key: str, kinds: Iterable[str]) -> None:
+        """Note the lists of a record's children, which are to be removed, or whose references change."""
+        for kind in kinds:
+            self.write("ZADD", "doomed", 0, NUL.join((account, resource, kind, key)))
+            self._is_doomed = True
+
+    async def after_event(self) -> None:
+        """Remove records that were deleted with their parent, some by each call.
+
+        Readers check that parents exist meanwhile, so for them all disappear at once.
+        """
+        while self._is_doomed:
+            first = await self.read("ZRANGE", "doomed", 0, 0, "WITHSCORES")
+            if not first:
+                self._is_doomed = False
+                return
+            await self._remove_children(first[0].decode(), int(first[1]))
+
+    async def _remove_children(self, doomed: str, settled: int) -> None:
+        """Remove a page of a list, or settle its references: the contest of these was deleted or restored."""
+        account, above, kind, parent = doomed.split(NUL)
+        is_deleted = above == "contests" and await self._find(account, DELETED_CONTESTS, parent) is not None
+        stays = is_deleted or await self._find(account, above, parent) is not None
+        first = settled if stays else 0
+        page = await self.read("ZRANGE", f"created:{account}:{kind}:{parent}", first, first + PAGE - 1)
+        keys = [key.decode() for key in page]
+        await self.load(*((name, key) for key in keys for name in (_records(account, kind), f"owners:{kind}")))
+        kinds = [] if stays else await self._kinds_of(account, kind, keys)
+        for at, key in enumerate(keys):
+            child = await self._find(account, kind, key)
+            if child is None:
+                self.write("ZREM", f"created:{account}:{kind}:{parent}", key)
+            elif stays:
+                await self._settle(account, kind, key, child, is_deleted=is_deleted)
+            else:
+                await self._remove(account, kind, key, child, kinds[at])
+        if len(keys) < PAGE:
+            self.write("ZREM", "doomed", doomed)
+        elif stays:
+            self.write("ZADD", "doomed", first + len(keys), doomed)
+
+    async def _settle(self, account: str, kind: str, key: str, child: Record, *, is_deleted: bool) -> None:
+        """End a child's references with its deleted contest; those to existing records begin again with it."""
+        if is_deleted:
+            for ref in child.refs:
+                self.write("ZREM", _referrers(account, ref), f"{kind}{NUL}{key}")
+            return
+        kept = child._replace(refs=tuple([ref for ref in child.refs if await self._exists(account, ref)]))
+        for ref in kept.refs:
+            self.write("ZADD", _referrers(account, ref), 0, f"{kind}{NUL}{key}")
+        if kept != child:
+            self.hset(_records(account, kind), key, encode(kept))
+
+    # API keys
+
+    async def _issue(self, event: KeyIssued, offset: int) -> None:
+        if await self.hget("keys", event.key_id) is not None:
+            raise Refused(OutcomeKind.EXISTS)
+        if event.ancestors and await self._key(event.account, event.ancestors[-1].key_id) is None:
+            raise Refused(OutcomeKind.MISSING, ("keys", event.ancestors[-1].key_id))
+        self._tick(event)
+        for ancestor in event.ancestors:
+            self.write("SADD", f"descendants:{ancestor.key_id}", event.key_id)
+        members = event.permissions, event.at, event.rules, event.ancestors, event.command_id
+        row = ApiKey(event.account, event.key_id, event.sha256, *members)
+        self.hset("keys", event.key_id, encode(row))
+        self.write("HSET", "position", "keys", offset)
+
+    async def _revoke(self, event: KeyRevoked, offset: int) -> None:
+        row = await self._key(event.account, event.key_id)
+        if row is None:
+            raise Refused(OutcomeKind.MISSING, ("keys", event.key_id))
+        dropped = [row]
+        if not event.keeps_descendants:
+            names = sorted(name.decode() for name in await self.read("SMEMBERS", f"descendants:{event.key_id}"))
+            await self.load(*(("keys", name) for name in names))
+            dropped += [key for name in names if (key := await self._key(event.account, name)) is not None]
+        self._tick(event)
+        for key in dropped:
+            for ancestor in key.ancestors:
+                self.write("SREM", f"descendants:{ancestor.key_id}", key.key_id)
+            self.write("UNLINK", f"descendants:{key.key_id}")
+            self.hdel("keys", key.key_id)
+        self.write("HSET", "position", "keys", offset)
+
+    async def _key(self, account: str, key_id: str) -> ApiKey | None:
+        packed = await self.hget("keys", key_id)
+        row = None if packed is None else decode_key(packed)
+        return row if row is not None and row.account == account else None
+
+    # reads
+
+    async def _find(self, account: str, resource: str, key: str) -> Record | None:
+        packed = await self.hget(_records(account, resource), key)
+        return None if packed is None else decode_record(packed)
+
+    async def _is_there(self, account: str, record: Record | None) -> bool:
+        """Return whether no parent of a record is deleted."""
+        while record is not None and record.parent:
+            record = await self._find(account, record.parent_resource, record.parent)
+        return record is not None
+
+    async def _exists(self, account: str, ref: Ref) -> bool:
+        """Return whether a record or an offered part exists."""
+        offers = f"offers:{account}", NUL.join(ref)
+        await self.load((_records(account, ref[0]), ref[1]), offers)
+        return await self._find(account, *ref) is not None or await self.hget(*offers) is not None
+
+
+def _writes_of(event: Command) -> Sequence[Write]:
+    if isinstance(event, RecordsWritten):
+        return event.writes
+    if not isinstance(event, RecordWritten):
+        return ()
+    names = (member.name for member in fields(Write))
+    return [Write(**{name: getattr(event, name) for name in names if hasattr(event, name)})]
+
+
+def _read_by(event: Command) -> Iterator[tuple[str, str]]:
+    """Yield fields that an event reads."""
+    yield "outcomes", event.command_id
+    for write in _writes_of(event):
+        names = [(write.resource, write.key), *([write.parent] if write.parent else [])]
+        yield from ((_records(event.account, resource), key) for resource, key in names)
+        yield f"owners:{write.resource}", write.key
+
+
+def _outcome_records(event: CatalogueCommand, records: Iterable[Stored]) -> tuple[Stored, ...]:
+    """Return the records as the outcome keeps them: their content only for a repeated request."""
+    return tuple(records) if event.content else tuple(replace(one, record="") for one in records)
+
+
+def _place(record: Record | None, key: str, order: str) -> tuple[int, str] | None:
+    """Return score and member of a record in one of its lists, or None."""
+    if record is None or (order == "sorted" and not record.sort_key):
+        return None
+    if order == "sorted":
+        return 0, f"{record.sort_key}{NUL}{key}"
+    return record.created if order == "created" else record.updated, key
+
+
+def _records(account: str, resource: str) -> str:
+    return f"records:{account}:{resource}"
+
+
+def _referrers(account: str, ref: Ref) -> str:
+    return f"referrers:{account}:{ref[0]}:{ref[1]}"
+
+
+def _kinds(account: str, resource: str, key: str) -> str:
+    return f"kinds:{account}:{resource}:{key}"
+
+
+def _ref(name: bytes) -> Ref:
+    resource, _, key = name.decode().partition(NUL)
+    return resource, key
