@@ -209,17 +209,18 @@ def log_cause(error: TallyError) -> None:
         logger.warning("%s: %s", error.code, error)
 
 
-def log_bug(error: Exception, scope: Scope) -> None:
-    """Log a bug with its traceback and the request's id."""
+def error_response(error: Exception, scope: Scope, **data: Any) -> Response:
+    """Build the response for any error, with `data` for the caller's; a bug is logged with its traceback."""
+    if is_for_the_caller(error):
+        return problem_response(error, scope, **data)
     logger.error("request %s to %s failed", request_id(scope), scope["path"], exc_info=error)
+    return bug_response(error, scope)
 
 
 def bug_response(error: Exception, scope: Scope) -> Response:
     """Build the response to a bug, which reveals nothing but the request's id, or to a want of memory."""
-    if is_want_of_memory(error):
-        return problem_response(OUT_OF_MEMORY, scope)
     hidden = TallyError("An internal error occurred. It is logged under the request id.")
-    return problem_response(hidden, scope)
+    return problem_response(OUT_OF_MEMORY if is_want_of_memory(error) else hidden, scope)
 
 
 def is_want_of_memory(error: Exception) -> bool:
@@ -238,40 +239,33 @@ def handle_errors(app: Starlette) -> None:
     """Register handlers on `app` for our errors, the framework's, and bugs (which `HttpMiddleware` logs)."""
     from fastapi.exceptions import RequestValidationError  # noqa: PLC0415 (the projector serves without FastAPI)
 
-    async def ours(request: Request, error: Exception) -> Response:
+    async def respond(request: Request, error: Exception) -> Response:
+        if isinstance(error, RequestValidationError):
+            error = invalid_parameters(error.errors())
+        elif isinstance(error, HTTPException):
+            error = _translated(error, request)
         if is_for_the_caller(error):
             return problem_response(error, request.scope)
         raise error
 
-    async def framework(request: Request, error: Exception) -> Response:
-        translated = _translated(error)
-        if isinstance(translated, MethodNotAllowed):
-            translated.allow = _methods(request)
-        return problem_response(translated, request.scope)
-
-    async def invalid(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        return problem_response(invalid_parameters(error.errors()), request.scope)
-
     async def bug(request: Request, error: Exception) -> Response:
         return bug_response(error, request.scope)
 
-    app.add_exception_handler(TallyError, ours)
-    app.add_exception_handler(HTTPException, framework)
-    app.add_exception_handler(RequestValidationError, invalid)
+    for kind in (TallyError, HTTPException, RequestValidationError):
+        app.add_exception_handler(kind, respond)
     app.add_exception_handler(Exception, bug)
 
 
-def _translated(error: Exception) -> TallyError:
+def _translated(error: HTTPException, request: Request) -> Exception:
     """Return our error for one of the framework's own; others are bugs."""
-    match error:
-        case HTTPException(status_code=HTTPStatus.BAD_REQUEST):
+    match error.status_code:
+        case HTTPStatus.BAD_REQUEST:
             return MalformedJson(error.detail)
-        case HTTPException(status_code=HTTPStatus.NOT_FOUND):
+        case HTTPStatus.NOT_FOUND:
             return NotFound("There is nothing at this address.")
-        case HTTPException(status_code=HTTPStatus.METHOD_NOT_ALLOWED):
-            return MethodNotAllowed()
-    raise error
+        case HTTPStatus.METHOD_NOT_ALLOWED:
+            return MethodNotAllowed(_methods(request))
+    return error
 
 
 def _methods(request: Request) -> str:

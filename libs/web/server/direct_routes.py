@@ -6,9 +6,10 @@ connection. All other requests, and those that it declines, are served through A
 same response.
 """
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
@@ -17,7 +18,7 @@ from libs.telemetry.logs import REQUEST_ID
 from libs.web.door.rate_limits import RateLimits
 from libs.web.door.request_ids import HEADER, request_id
 from libs.web.door.request_parsing import declared_length
-from libs.web.errors import bug_response, is_for_the_caller, log_bug, problem_response
+from libs.web.errors import error_response
 from libs.web.responses import NOT_SHARED
 from libs.web.server.client_transport import ClientTransport
 from libs.web.server.metrics import RequestTimes
@@ -28,7 +29,21 @@ if TYPE_CHECKING:  # the projector serves HTTP without FastAPI
 _OF_A_BODY: Final = (b"content-length", b"transfer-encoding")
 """A request with neither of these headers has no body."""
 
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_/-]+")
+"""A path that needs no decoding."""
+MOST_PATHS: Final = 1_000
+"""Paths that are cached: those of votes and counts name only their contest."""
+MOST_PATH_BYTES: Final = 256
+"""Size of a path that is cached."""
+
 Headers = list[tuple[bytes, bytes]]
+
+
+class DirectTarget(NamedTuple):
+    """A route, and the parameters of its path."""
+
+    route: "DirectRoute"
+    path_params: Mapping[str, str]
 
 
 class DirectRoutes:
@@ -42,6 +57,7 @@ class DirectRoutes:
         times: RequestTimes,
     ) -> None:
         self._routes = routes
+        self._paths: dict[bytes, Mapping[bytes, DirectTarget]] = {}
         self._refusals = refusals
         self.limits = limits
         self.times = times
@@ -49,14 +65,30 @@ class DirectRoutes:
     def find(self, protocol: HttpToolsProtocol) -> "DirectCycle | None":
         """Return the cycle of a request whose headers are complete, if a direct route may serve it."""
         raw_path, _, query = protocol.url.partition(b"?")
-        for route in self._routes:
-            params = route.match_path(raw_path)
-            if params is not None and _is_plain(protocol, route):
-                scope = protocol.scope
-                scope["method"], scope["query_string"] = protocol.parser.get_method().decode("ascii"), query
-                scope["path"], scope["raw_path"] = raw_path.rstrip(b"/").decode("ascii"), raw_path
-                return DirectCycle(self, protocol, route, params)
-        return None
+        targets = self._paths.get(raw_path)
+        if targets is None:
+            targets = self._targets(raw_path)
+        target = targets.get(protocol.parser.get_method())
+        if target is None or not _is_plain(protocol, target.route):
+            return None
+        scope = protocol.scope
+        scope["method"], scope["query_string"] = protocol.parser.get_method().decode("ascii"), query
+        scope["path"], scope["raw_path"] = raw_path.rstrip(b"/").decode("ascii"), raw_path
+        return DirectCycle(self, protocol, target)
+
+    def _targets(self, raw_path: bytes) -> Mapping[bytes, "DirectTarget"]:
+        """Return and cache the routes of a path by method: none if it must be decoded; slashes may follow."""
+        path = raw_path.decode("latin-1").rstrip("/")
+        targets: dict[bytes, DirectTarget] = {}
+        for route in self._routes if _PLAIN.fullmatch(path) else ():
+            if (match := route.path_regex.match(path)) is not None:
+                target = DirectTarget(route, match.groupdict())
+                targets = {method.encode(): target for method in route.methods or ()} | targets
+        if len(raw_path) <= MOST_PATH_BYTES:
+            if len(self._paths) >= MOST_PATHS:
+                self._paths.clear()
+            self._paths[raw_path] = targets
+        return targets
 
     def start(self, cycle: "DirectCycle") -> bool:
         """Serve a complete request; False if it must be served through ASGI."""
@@ -90,14 +122,12 @@ class DirectCycle(RequestResponseCycle):
         self,
         routes: DirectRoutes,
         protocol: HttpToolsProtocol,
-        route: "DirectRoute",
-        path_params: Mapping[str, str],
+        target: DirectTarget,
     ) -> None:
         scope: Any = protocol.scope
-        scope["path_params"] = path_params
-        scope["route"] = route
+        scope["route"], scope["path_params"] = target
         self.scope = scope
-        self.route = route
+        self.route = target.route
         self.body = bytearray()
         self.message_event: Any = _NO_EVENT
         self.disconnected = False
@@ -149,11 +179,7 @@ class DirectCycle(RequestResponseCycle):
         """Respond with a problem, as `HttpMiddleware` does; `data` adds to the members of the caller's errors."""
         token = REQUEST_ID.set(request_id(self.scope))
         try:
-            if is_for_the_caller(error):
-                response = problem_response(error, self.scope, **data)
-            else:
-                log_bug(error, self.scope)
-                response = bug_response(error, self.scope)
+            response = error_response(error, self.scope, **data)
         finally:
             REQUEST_ID.reset(token)
         if not self.response_complete:
@@ -170,8 +196,7 @@ def _is_plain(protocol: HttpToolsProtocol, route: "DirectRoute") -> bool:
     if size is None and not any(name in _OF_A_BODY for name, _ in protocol.headers):
         size = 0
     return (
-        parser.get_method() in route.direct_methods
-        and size is not None
+        size is not None
         and size <= route.most_bytes
         and (earlier is None or earlier.response_complete)
         and not protocol.flow.write_paused

@@ -13,7 +13,7 @@ from libs.telemetry.logs import REQUEST_ID
 from libs.web.door import cors
 from libs.web.door.rate_limits import RateLimits
 from libs.web.door.request_ids import HEADER, request_id
-from libs.web.errors import RateLimited, Scope, bug_response, is_for_the_caller, log_bug, problem_response
+from libs.web.errors import RateLimited, Scope, error_response, problem_response
 from libs.web.responses import NOT_SHARED
 from libs.web.server.asgi_routes import AsgiRoute, DirectRoute
 from libs.web.server.direct_routes import DirectRoutes
@@ -118,11 +118,7 @@ class HttpMiddleware:
                 await problem_response(STOPPING, scope)(scope, receive, send_with_headers)
             raise
         except Exception as error:
-            if is_for_the_caller(error):
-                response = problem_response(error, scope)
-            else:
-                log_bug(error, scope)
-                response = bug_response(error, scope)
+            response = error_response(error, scope)
             if not started:
                 await response(scope, receive, send_with_headers)
 
