@@ -78,10 +78,7 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
         """Return the key to open a session for. Raises `Unauthorized`."""
         if given.api_key:
             return await auth.by_token(request.scope, given.api_key)
-        ticket = sessions.ticket(given.ticket)
-        if ticket is None:
-            await sessions.load(again=True)
-            ticket = sessions.ticket(given.ticket)
+        ticket = await sessions.ticket(given.ticket)
         key = None if ticket is None else await keys.find_id(ticket.key_id)
         # the key is read first: while the views are unavailable, the ticket stays unused
         if ticket is None or await used.claim(f"ticket:{ticket.nonce}", ticket.key_id) is not None:
@@ -102,13 +99,12 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
         It is a cookie for the key, valid for 12 hours. It replaces the key in reads, and in writes whose `Origin`
         is this host.
         """
-        await sessions.load()
         key = require_page(await holder(request, sent.form))
         answer = _shown(key, datetime.now(UTC) + timedelta(seconds=SESSION_S))
         over_tls = is_https(request)
         answer.set_cookie(
             SECURE_COOKIE if over_tls else COOKIE,
-            sessions.issue(key.key_id),
+            await sessions.issue(key.key_id),
             max_age=SESSION_S,
             httponly=True,
             samesite="strict",
@@ -121,7 +117,7 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
         """Read the logged-in account, by session or Bearer key."""
         key = require_page(await auth.authenticate(request.scope))
         cookies = cookies_of(headers_of(request.scope))
-        return _shown(key, sessions.expires_at(cookies, request.url.scheme == "https"))
+        return _shown(key, await sessions.expires_at(cookies, request.url.scheme == "https"))
 
     @router.delete(
         PATH, status_code=204, response_class=Response, responses=problems("unauthorized", "views_unavailable")
@@ -156,9 +152,8 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
         if bearer_token(headers_of(request.scope)) is None:
             raise Unauthorized("Send the API key as the header Authorization: Bearer <key>.")
         key = require_page(await auth.authenticate(request.scope))
-        await sessions.load()
         expires = datetime.now(UTC) + timedelta(seconds=TICKET_S)
-        ticket = {"ticket": sessions.issue_ticket(key.key_id), "expires": f"{expires:%Y-%m-%dT%H:%M:%SZ}"}
+        ticket = {"ticket": await sessions.issue_ticket(key.key_id), "expires": f"{expires:%Y-%m-%dT%H:%M:%SZ}"}
         return json_response(ticket, 201, NO_STORE)
 
     return router

@@ -140,8 +140,7 @@ async def test_a_forged_or_expired_cookie_is_no_session(
 ) -> None:
     key = await issue("results:read", "content:read")
     sessions = Sessions(signing)
-    await sessions.load()
-    mine = sessions.issue(key.key_id)
+    mine = await sessions.issue(key.key_id)
     (secret,) = await signing()
     fresh, late = (signed(secret, b"session", key.key_id, SESSION_S + late_s) for late_s in (-60, 60))
 
@@ -149,16 +148,15 @@ async def test_a_forged_or_expired_cookie_is_no_session(
         return (b"x" * 32,)
 
     others = Sessions(another)
-    await others.load()
     for value, status in (
         (mine, 200),
         (fresh, 200),
         (late, 401),
-        (others.issue(key.key_id), 401),
+        (await others.issue(key.key_id), 401),
         (mine[:-3], 401),
-        (sessions.issue_ticket(key.key_id), 401),
+        (await sessions.issue_ticket(key.key_id), 401),
         (key.key_id, 401),
-        (sessions.issue("0" * 16), 401),
+        (await sessions.issue("0" * 16), 401),
     ):
         browser.cookies.clear()
         answer = await browser.get("/contests", headers={"cookie": f"a=b; {COOKIE}={value}"})
@@ -171,8 +169,7 @@ async def test_a_cookie_planted_beside_the_session_speaks_for_nobody(
     """As a neighbouring host or a page over plain HTTP can set one for the whole site."""
     own, planted = await issue("results:read"), await issue("results:read")
     sessions = Sessions(signing)
-    await sessions.load()
-    mine, theirs = sessions.issue(own.key_id), sessions.issue(planted.key_id)
+    mine, theirs = await sessions.issue(own.key_id), await sessions.issue(planted.key_id)
     for cookies, key_id in (
         (f"{COOKIE}={mine}; {COOKIE}={theirs}", None),
         (f"{COOKIE}={theirs}; {COOKIE}={mine}", None),
@@ -234,8 +231,7 @@ async def test_a_ticket_opens_one_session_within_a_minute(
     (secret,), key_id = await signing(), opened.json()["key_id"]
     fresh, late = (signed(secret, b"ticket", f"{key_id}~{age_s}", age_s) for age_s in (10, TICKET_S + 10))
     sessions = Sessions(signing)
-    await sessions.load()
-    session = sessions.issue(key_id)
+    session = await sessions.issue(key_id)
     for given, status in ((fresh, 200), (late, 401), (session, 401), ("garbage", 401)):
         assert (await browser.post(SESSION, json={"ticket": given})).status_code == status, given
 

@@ -128,11 +128,7 @@ class Authenticator:
         cookies, over_tls = cookies_of(headers), scope.get("scheme") == "https"
         if self._sessions is None or COOKIE not in cookies:
             raise Unauthorized("Send the API key as the header Authorization: Bearer <key>.")
-        await self._sessions.load()
-        key_id = self._sessions.key_id(cookies, over_tls)
-        if key_id is None:
-            await self._sessions.load(again=True)
-            key_id = self._sessions.key_id(cookies, over_tls)
+        key_id = await self._sessions.key_id(cookies, over_tls)
         if key_id is None:
             await _charge_failure(scope)
             raise Unauthorized("The session has ended. Log in again.")

@@ -1,6 +1,7 @@
 """Browser sessions: a signed cookie that names an API key, and single-use tickets that start a session."""
 
 import secrets
+from contextlib import suppress
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Final, NamedTuple, Protocol
@@ -12,6 +13,8 @@ SECURE_COOKIE: Final = f"__Host-{COOKIE}"
 """The cookie's name over HTTPS: browsers accept it from this host over HTTPS alone."""
 SESSION_S: Final = 12 * 3600
 TICKET_S: Final = 60
+SESSION: Final = b"session"
+TICKET: Final = b"ticket"
 
 
 class SessionSecrets(Protocol):
@@ -19,6 +22,11 @@ class SessionSecrets(Protocol):
 
     async def __call__(self, again: bool = False) -> tuple[bytes, ...]:
         """Return all secrets for verification; the last one signs. `again` reads also the newest ones."""
+
+
+class SignedText(NamedTuple):
+    text: str
+    signed_at: datetime
 
 
 class Ticket(NamedTuple):
@@ -31,54 +39,51 @@ class Ticket(NamedTuple):
 class Sessions:
     """Signs and verifies cookies and tickets. Stateless: a key's permissions are looked up for each request.
 
-    Each `load` calls `secrets` and raises its errors.
+    Each call reads `secrets` and raises its errors; a signature that the known ones do not verify may be another
+    process's, by a newer one.
     """
 
     def __init__(self, secrets: SessionSecrets) -> None:
         self._secrets = secrets
-        self._known: tuple[bytes, ...] = ()
-        self._session: TimestampSigner | None = None
-        self._ticket: TimestampSigner | None = None
 
-    async def load(self, again: bool = False) -> None:
-        """Load the secrets, before every other call. `again`: another process's signature was not recognised."""
-        known = await self._secrets(again)
-        if known != self._known:
-            self._known = known
-            self._ticket = TimestampSigner(known, salt=b"ticket", digest_method=sha256)
-            self._session = TimestampSigner(known, salt=b"session", digest_method=sha256)
-
-    def issue(self, key_id: str) -> str:
+    async def issue(self, key_id: str) -> str:
         """Return the session cookie of this key, valid for `SESSION_S`."""
-        return _loaded(self._session).sign(key_id).decode()
+        return _signer(await self._secrets(), SESSION).sign(key_id).decode()
 
-    def key_id(self, cookies: str, over_tls: bool = False) -> str | None:
-        """Return the key id of the session in the header `Cookie`.
+    async def key_id(self, cookies: str, over_tls: bool = False) -> str | None:
+        """Return the key id of the session in the header `Cookie`; None if it is missing, forged or expired."""
+        session = await self._session(cookies, over_tls)
+        return None if session is None else session.text
 
-        None if it is missing, forged or expired, and before `load`.
-        """
-        value = session_cookie(cookies, over_tls)
-        return None if value is None or self._session is None else _read(self._session, value, SESSION_S)
+    async def expires_at(self, cookies: str, over_tls: bool = False) -> datetime | None:
+        """Return the end of the session in the header `Cookie`; None without a valid one."""
+        session = await self._session(cookies, over_tls)
+        return None if session is None else session.signed_at + timedelta(seconds=SESSION_S)
 
-    def expires_at(self, cookies: str, over_tls: bool = False) -> datetime | None:
-        """Return the end of the session in the header `Cookie`; None without a valid one, and before `load`."""
-        value = session_cookie(cookies, over_tls)
-        if value is None or self._session is None:
-            return None
-        try:
-            _, began = self._session.unsign(value, max_age=SESSION_S, return_timestamp=True)
-        except BadSignature:
-            return None
-        return began + timedelta(seconds=SESSION_S)
-
-    def issue_ticket(self, key_id: str) -> str:
+    async def issue_ticket(self, key_id: str) -> str:
         """Return a ticket for a URL that a browser opens, valid for `TICKET_S`."""
-        return _loaded(self._ticket).sign(f"{key_id}~{secrets.token_urlsafe(16)}").decode()
+        return _signer(await self._secrets(), TICKET).sign(f"{key_id}~{secrets.token_urlsafe(16)}").decode()
 
-    def ticket(self, ticket: str) -> Ticket | None:
+    async def ticket(self, ticket: str) -> Ticket | None:
         """Return the verified ticket; None if it is forged or expired."""
-        value = _read(_loaded(self._ticket), ticket, TICKET_S)
-        return None if value is None else Ticket(*value.split("~", 1))
+        signed = await self._verified(TICKET, ticket, TICKET_S)
+        return None if signed is None else Ticket(*signed.text.split("~", 1))
+
+    async def _session(self, cookies: str, over_tls: bool) -> SignedText | None:
+        value = session_cookie(cookies, over_tls)
+        return None if value is None else await self._verified(SESSION, value, SESSION_S)
+
+    async def _verified(self, salt: bytes, value: str, max_age_s: int) -> SignedText | None:
+        for again in (False, True):
+            signer = _signer(await self._secrets(again), salt)
+            with suppress(BadSignature, UnicodeError):
+                text, signed_at = signer.unsign(value, max_age=max_age_s, return_timestamp=True)
+                return SignedText(text.decode(), signed_at)
+        return None
+
+
+def _signer(secrets: tuple[bytes, ...], salt: bytes) -> TimestampSigner:
+    return TimestampSigner(secrets, salt=salt, digest_method=sha256)
 
 
 def session_cookie(cookies: str, over_tls: bool = False) -> str | None:
@@ -93,16 +98,3 @@ def session_cookie(cookies: str, over_tls: bool = False) -> str | None:
         if values:
             return values[0] if len(values) == 1 else None
     return None
-
-
-def _read(signer: TimestampSigner, value: str, max_age_s: int) -> str | None:
-    try:
-        return signer.unsign(value, max_age=max_age_s).decode()
-    except (BadSignature, UnicodeError):
-        return None
-
-
-def _loaded(signer: TimestampSigner | None) -> TimestampSigner:
-    if signer is None:
-        raise RuntimeError("call load() first")
-    return signer

@@ -39,10 +39,8 @@ def uploads(store: Store) -> UploadUrls:
     return UploadUrls(SecretRing(store, "upload addresses"), views, "")
 
 
-async def sessions(store: Store) -> Sessions:
-    found = Sessions(SecretRing(store, SESSIONS))
-    await found.load()
-    return found
+def sessions(store: Store) -> Sessions:
+    return Sessions(SecretRing(store, SESSIONS))
 
 
 async def receipts(store: Store) -> SecretRing:
@@ -55,7 +53,7 @@ async def sign(store: Store, at: int) -> Signed:
     files = [{"key": FILE.key}]
     await uploads(store)(ApiKey("a1", "k", "", (WRITE,), 0), "", files)
     return Signed(
-        (await sessions(store)).issue("k"),
+        await sessions(store).issue("k"),
         receipt((await receipts(store)).at(at), "final", "voter", "id"),
         files[0]["upload_url"].partition("=")[2],
         at,
@@ -76,9 +74,9 @@ async def test_signatures_of_all_secrets_of_a_ring_hold_after_an_import(
     await growing.export(tmp_path / "out")
     imported = await target.tally("import", "--from", tmp_path / "out", "--execute")
     assert imported.exit_code == 0, imported.output
-    there, admits = await sessions(target.store), partial(is_genuine, await receipts(target.store))
+    there, admits = sessions(target.store), partial(is_genuine, await receipts(target.store))
     for each in signed:
-        assert there.key_id(f"{COOKIE}={each.session}") == "k"
+        assert await there.key_id(f"{COOKIE}={each.session}") == "k"
         assert await admits("final", each.receipt)
         assert receipt((await receipts(target.store)).at(each.at), "final", "voter", "id") == each.receipt
         assert await uploads(target.store).admits("a1", FILE, each.upload)

@@ -185,12 +185,11 @@ def test_a_trace_is_continued_or_left_out(traceparent: bytes) -> None:
 @given(st.data())
 async def test_a_session_and_a_ticket_are_what_was_issued_or_none(data: st.DataObject) -> None:
     sessions = Sessions(secret)
-    await sessions.load()
-    issued = sessions.issue(KEY_ID)
-    assert sessions.key_id(f"{COOKIE}={issued}") == KEY_ID
+    issued = await sessions.issue(KEY_ID)
+    assert await sessions.key_id(f"{COOKIE}={issued}") == KEY_ID
     shown = data.draw(mutated_text(f"{COOKIE}={issued}", f'a="b; {COOKIE}="{issued}"'))
-    assert sessions.key_id(shown) in (None, KEY_ID)
-    ticket = sessions.issue_ticket(KEY_ID)
-    assert sessions.ticket(ticket) is not None
-    held = sessions.ticket(data.draw(mutated_text(ticket, issued)))
+    assert await sessions.key_id(shown) in (None, KEY_ID)
+    ticket = await sessions.issue_ticket(KEY_ID)
+    assert await sessions.ticket(ticket) is not None
+    held = await sessions.ticket(data.draw(mutated_text(ticket, issued)))
     assert held is None or held.key_id == KEY_ID

@@ -54,7 +54,6 @@ def scope(peer: str, *headers: tuple[str, str]) -> dict[str, Any]:
 async def attempts(keys: OneKey, peer: str, *headers: tuple[str, str]) -> list[type[TallyError] | None]:
     """By a Bearer key known and new, the legacy headers and a session; None where the key was let in."""
     sessions = Sessions(secrets)
-    await sessions.load()
     auth = Authenticator(keys, Proxies(PROXY), sessions)
     bearer = scope(peer, ("authorization", "Bearer x"), *headers)
     outcomes: list[type[TallyError] | None] = []
@@ -75,7 +74,7 @@ async def attempts(keys: OneKey, peer: str, *headers: tuple[str, str]) -> list[t
         await attempt(
             auth.authenticate_legacy, scope(peer, ("service-brand", "acme"), ("service-key", "x"), *headers)
         )
-    await attempt(auth.authenticate, scope(peer, ("cookie", f"{COOKIE}={sessions.issue('k')}"), *headers))
+    await attempt(auth.authenticate, scope(peer, ("cookie", f"{COOKIE}={await sessions.issue('k')}"), *headers))
     keys.is_new = False
     assert (auth.known(bearer) is None) == (outcomes[0] is not None)
     return outcomes

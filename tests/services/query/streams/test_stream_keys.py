@@ -24,8 +24,7 @@ from tests.support.eventually import eventually
 async def session_of(env: QueryEnvironment, key: str) -> str:
     """The cookie of a browser that logged in with the key."""
     sessions = Sessions(SecretRing(open_store(env.settings.storage_url), "sessions"))
-    await sessions.load()
-    return f"{COOKIE}={sessions.issue(key.split('_')[1])}"
+    return f"{COOKIE}={await sessions.issue(key.split('_')[1])}"
 
 
 async def assert_ended(service: Service, key: str, other: str, end: Callable[[], Awaitable[object]]) -> None:
