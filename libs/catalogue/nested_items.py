@@ -1,7 +1,8 @@
-"""Arranges nested items of a document: keys and timestamps, which unchanged items keep, and search terms."""
+"""Arranges nested items of a document: keys and timestamps, which unchanged items keep, legacy members, and search
+terms."""
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from libs.catalogue.schemas.base import Members
@@ -81,6 +82,21 @@ def _at(document: Document, path: tuple[str, ...]) -> Document | None:
     for step in path:
         found = found.get(step) if found is not None else None
     return found
+
+
+def keep_item_members(kept: Mapping[str, tuple[str, ...]], before: Document, after: Document) -> Document:
+    """Return `after`, whose list items keep the members in `kept` (by list) of the old item with the same `id`.
+
+    A value in `after`, also null, takes precedence.
+    """
+
+    def items(members: tuple[str, ...], old: Any, new: Any) -> Any:
+        if not isinstance(old, list) or not isinstance(new, list):
+            return new
+        held = {item["id"]: {name: item[name] for name in members if name in item} for item in old}
+        return [held.get(str(item.get("id")), {}) | item if isinstance(item, dict) else item for item in new]
+
+    return after | {name: items(kept[name], before.get(name), after[name]) for name in kept.keys() & after.keys()}
 
 
 LEGACY = "search_helps"

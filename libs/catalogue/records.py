@@ -8,19 +8,20 @@ read, the write is composed again from the record as it is then.
 import asyncio
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 import orjson
 
 from libs.catalogue.commands import CommandWriter, WriteRequest
-from libs.catalogue.contests.closing_record import SET_BY
+from libs.catalogue.contests.closing_record import set_by
 from libs.catalogue.errors import VersionConflict
+from libs.catalogue.nested_items import KEY_BYTES, keep_item_members
 from libs.catalogue.pagination import ListRequest, Page, read_page
 from libs.catalogue.references import Refs, collected, enforced, no_such, refusal
 from libs.catalogue.resource_definition import Document, Resource, Table
-from libs.catalogue.schemas.base import unknown_members
+from libs.catalogue.schemas.base import merge_patch, owned_members, unknown_members
 from libs.contracts.catalogue_events import (
     OWN_KEY_PATTERN,
     CatalogueCommand,
@@ -33,15 +34,11 @@ from libs.contracts.catalogue_events import (
     Stored,
     Write,
 )
-from libs.contracts.log_records import CURRENT
-from libs.contracts.validation import UNKNOWN_MEMBER, Problem, ValidationFailed, checked
+from libs.contracts.validation import Problem, ValidationFailed
 from libs.views.catalogue.catalogue_views import CatalogueViews
 
-KEY_BYTES: Final = 12
 MAX_TOGETHER: Final = 100
 """Records written by one event: their fold is one call of 2 ms at most."""
-TITLED: Final = ("contests", "participants")
-"""Resources that audiences identify by title."""
 
 Fits = Callable[[Stored], bool]
 """The caller's precondition on the current version."""
@@ -67,13 +64,21 @@ class Target:
     above: Stored | None
     at: int
 
+    @property
+    def version(self) -> int | None:
+        return None if self.before is None else self.before.version
+
     def existing(self, fits: Fits | None = None) -> Stored:
         """Return the record. Raises `NotFound`, and `VersionConflict` unless it `fits`."""
         if self.before is None:
             raise no_such(self.row, self.key)
-        if fits is not None and not fits(self.before):
-            raise VersionConflict(f"The {self.row.singular} {self.key} has changed since; read it again.")
+        self.require_fit(fits)
         return self.before
+
+    def require_fit(self, fits: Fits | None) -> None:
+        """Raise `VersionConflict` unless there is a record that fits, if the caller has a precondition."""
+        if fits is not None and (self.before is None or not fits(self.before)):
+            raise VersionConflict(f"The {self.row.singular} {self.key} has changed since; read it again.")
 
 
 Compose = Callable[[Target], Document]
@@ -88,7 +93,7 @@ class Written(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """A valid write: `refs` are the references of its document."""
+    """A valid write: `refs` are the enforced references of its document."""
 
     target: Target
     document: Document
@@ -153,22 +158,15 @@ class RecordService:
         Raises `ValidationFailed`, `NotFound` (the parent), `IdempotencyKeyReused`, `VersionConflict` (a given key
         exists), and the errors of `CommandWriter.record`.
         """
-        is_first = True
-
-        async def read(key: str) -> Stored | None:
-            """Read the record only after the fold has found that it exists."""
-            nonlocal is_first
-            stored, is_first = None if is_first else await self._read(row, account, key), False
-            return stored
 
         def compose(target: Target) -> Document:
             if target.before is not None:
                 raise VersionConflict(f"The {row.singular} {target.key} already exists.")
             members = self._new_members[row.name]() if row.name in self._new_members else {}
-            return self._document(target, body, owned=members | (owned or {}), others=_owned(row, body))
+            return self._whole(target, body, members | (owned or {}))
 
         key = key or secrets.token_hex(KEY_BYTES)
-        return await self._write(row, account, key, compose, request, parent=parent, read=read)
+        return await self._write(row, account, key, compose, request, parent=parent, is_new=True)
 
     async def patch(
         self,
@@ -186,15 +184,14 @@ class RecordService:
         Raises as `create`, `VersionConflict` unless the record `fits`, `InUse` if the patch removes a part that
         others reference, and the errors of the row's `judge`.
         """
-        unknown = _owned(row, patch) + unknown_members(row.schema, patch)
+        unknown = owned_members(row.schema, patch) + unknown_members(row.schema, patch)
 
         def compose(target: Target) -> Document:
             if creates:
-                _require_fit(target, fits)
+                target.require_fit(fits)
             elif target.before is None and unknown:
                 raise ValidationFailed(unknown)
-            is_new = creates and target.before is None
-            before = {} if is_new else target.existing(fits).document
+            before = {} if creates and target.before is None else target.existing(fits).document
             merged = keep_item_members(row.kept, before, merge_patch(before, patch))
             return self._document(target, merged, others=unknown)
 
@@ -230,9 +227,7 @@ class RecordService:
 
         It may raise to reject the write. Without changes nothing is written.
         """
-        return await self._write(
-            row, account, key, lambda target: change(target.existing().document), request or WriteRequest.once()
-        )
+        return await self._write(row, account, key, lambda target: change(target.existing().document), request)
 
     async def put(
         self,
@@ -254,8 +249,8 @@ class RecordService:
         def compose(target: Target) -> Document:
             nonlocal before
             before = target.before
-            _require_fit(target, fits)
-            return self._document(target, body, owned=owned, others=_owned(row, body))
+            target.require_fit(fits)
+            return self._whole(target, body, owned)
 
         written = await self._write(row, account, key, compose, parent=parent)
         return written.stored, before
@@ -267,11 +262,7 @@ class RecordService:
         """
         if not re.fullmatch(OWN_KEY_PATTERN, key):
             raise ValidationFailed([Problem("", "a key is 1 to 130 of A-Z a-z 0-9 _ . ~ -, and not . or ..")])
-
-        def compose(target: Target) -> Document:
-            return self._document(target, body, others=_owned(row, body))
-
-        return await self._write(row, account, key, compose, request, always=True)
+        return await self._write(row, account, key, lambda target: self._whole(target, body), request, always=True)
 
     async def write_together(
         self, row: Resource, account: str, parent: str, changes: Sequence[tuple[str, Change]]
@@ -294,15 +285,16 @@ class RecordService:
                 try:
                     _require_own(target, key, [draft.target.key for draft in drafts])
                     body = change(None if before is None else before.document)
-                    drafts.append(self._draft(target, self._document(target, body), f"/{index}"))
+                    document = self._document(target, body)
+                    drafts.append(await self._draft(account, target, document, f"/{index}"))
                 except ValidationFailed as error:
                     problems += (
                         Problem(f"/{index}{each['pointer']}", each["message"]) for each in error.data["errors"]
                     )
             if problems:
                 raise ValidationFailed(problems)
-            drafts = [await self._enforced(account, draft) for draft in drafts]
-            return drafts, RecordsWritten(**head, writes=tuple(self._event_write(draft) for draft in drafts))
+            writes = (Write(**self._payload(draft), expected_version=draft.target.version) for draft in drafts)
+            return drafts, RecordsWritten(**head, writes=tuple(writes))
 
         decided = await self._commands.write(account, (row.name, f"{parent}/"), prepare)
         return [written.stored for written in _written(row, parent, *decided)]
@@ -323,7 +315,7 @@ class RecordService:
                 key=key,
                 expected_version=stored.version if is_checked else None,
                 expected_parent=None if guard is None else await guard(account, stored),
-                contest=_contest_of(row, key, stored.parent),
+                contest=row.contest_of(key, stored.parent),
             )
 
         _, outcome = await self._commands.write(account, (row.name, key), prepare)
@@ -340,22 +332,27 @@ class RecordService:
         *,
         parent: str = "",
         always: bool = False,
-        read: Callable[[str], Awaitable[Stored | None]] | None = None,
+        is_new: bool = False,
     ) -> Written:
-        """Write the document that `compose` returns, `always` or if it is not the current one."""
+        """Write the document that `compose` returns, `always` or if it is not the current one.
+
+        A record that `is_new` is read only after the fold has found that it exists.
+        """
+        request = request or WriteRequest.once()
 
         async def prepare(head: dict[str, Any]) -> tuple[list[Draft], CatalogueCommand | None]:
-            before, above = await (read(key) if read is not None else self._read(row, account, key)), None
+            is_first = head["command_id"] == request.command_id
+            before, above = None if is_new and is_first else await self._read(row, account, key), None
             if before is None and row.parent is not None:
                 above = await self._read(self.table[row.parent], account, parent)
             own_parent = parent if before is None else before.parent
             target = Target(row, key, own_parent, before, above, head["at"])
-            draft = self._draft(target, compose(target))
-            if before is not None and draft.document == before.document and not always:
-                return [draft], None
+            document = compose(target)
+            if before is not None and document == before.document and not always:
+                return [Draft(target, document, {})], None
+            draft = await self._draft(account, target, document)
             if before is not None and row.name in self._change_guards:
-                await self._change_guards[row.name](before, draft.document)
-            draft = await self._enforced(account, draft)
+                await self._change_guards[row.name](before, document)
             members = head | self._payload(draft)
             if before is None:
                 return [draft], RecordCreated(**members)
@@ -377,17 +374,11 @@ class RecordService:
         """
         row, above = target.row, target.above
         old = None if target.before is None else target.before.document
-        document = validated(row, body, [*others, *_blank_title(row, old, body)])
+        document = row.validated(body, old, others)
         document |= {name: old[name] for name in row.schema.owned if name in old} if old is not None else {}
         document |= owned or {}
         if old is not None:
-            actor = CURRENT.get()
-            change = {"at": target.at, "by": "" if actor is None else f"{actor.kind} {actor.name}"}
-            document |= {
-                name: change
-                for member, name in SET_BY.items()
-                if name in row.schema.owned and old.get(member) != document.get(member)
-            }
+            document |= set_by(row.schema.owned, old, document, target.at)
         if old is None and row.parent is not None:
             if above is None:
                 raise no_such(self.table[row.parent], target.parent)
@@ -399,14 +390,15 @@ class RecordService:
             row.judge(old, document)
         return document
 
-    def _draft(self, target: Target, document: Document, where: str = "") -> Draft:
-        refs = collected(self.table, target.row, document, target.parent, target.key, where)
-        return Draft(target, document, refs)
+    def _whole(self, target: Target, body: Document, owned: Document | None = None) -> Document:
+        """Validate a client's body as the target's whole document; it must not have the server's members."""
+        return self._document(target, body, owned=owned, others=owned_members(target.row.schema, body))
 
-    async def _enforced(self, account: str, draft: Draft) -> Draft:
-        target, before = draft.target, draft.target.before
-        held = {} if before is None else self.table.references(target.row, before.document, before.parent)
-        return draft._replace(refs=await enforced(self._views, self.table, account, draft.refs, held.values()))
+    async def _draft(self, account: str, target: Target, document: Document, where: str = "") -> Draft:
+        row, before = target.row, target.before
+        refs = collected(self.table, row, document, target.parent, target.key, where)
+        held = {} if before is None else self.table.references(row, before.document, before.parent)
+        return Draft(target, document, await enforced(self._views, self.table, account, refs, held.values()))
 
     def _payload(self, draft: Draft) -> dict[str, Any]:
         """Return the members of the event that writes the draft."""
@@ -417,67 +409,12 @@ class RecordService:
             "key": target.key,
             "record": orjson.dumps(document).decode(),
             "parent": (row.parent, target.parent) if row.parent is not None else None,
-            "contest": _contest_of(row, target.key, target.parent),
+            "contest": row.contest_of(target.key, target.parent),
             "refs": tuple(dict.fromkeys(refs.values())),
             "offers": self.table.offers(row, document, target.key),
             "due": row.due(document),
             "sort_key": row.sort_key(document),
         }
-
-    def _event_write(self, draft: Draft) -> Write:
-        before = draft.target.before
-        return Write(**self._payload(draft), expected_version=None if before is None else before.version)
-
-
-def validated(row: Resource, body: Any, others: Iterable[Problem] = ()) -> Document:
-    """Return the canonical document. Raises `ValidationFailed`, also for any problems in `others`."""
-    return checked(row.schema, body, others).stored()
-
-
-def merge_patch(target: Any, patch: Any) -> Any:
-    """Apply a JSON merge patch (RFC 7396) to a copy of `target`: objects merge, others replace, null removes."""
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(target) if isinstance(target, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            merged.pop(name, None)
-        else:
-            merged[name] = merge_patch(merged.get(name), value)
-    return merged
-
-
-def keep_item_members(kept: Mapping[str, tuple[str, ...]], before: Document, after: Document) -> Document:
-    """Return `after`, whose list items keep the members in `kept` (by list) of the old item with the same `id`.
-
-    A value in `after`, also null, takes precedence.
-    """
-
-    def items(members: tuple[str, ...], old: Any, new: Any) -> Any:
-        if not isinstance(old, list) or not isinstance(new, list):
-            return new
-        held = {item["id"]: {name: item[name] for name in members if name in item} for item in old}
-        return [held.get(str(item.get("id")), {}) | item if isinstance(item, dict) else item for item in new]
-
-    return after | {name: items(kept[name], before.get(name), after[name]) for name in kept.keys() & after.keys()}
-
-
-def _owned(row: Resource, body: Document) -> list[Problem]:
-    """Return a problem for each member of `body` that only the server writes."""
-    return [Problem(f"/{name}", UNKNOWN_MEMBER) for name in sorted(row.schema.owned & body.keys())]
-
-
-def _blank_title(row: Resource, old: Document | None, body: Any) -> Iterator[Problem]:
-    """Yield a problem for a new title without a visible character; one stored earlier may be sent back."""
-    title = body.get("title") if isinstance(body, dict) and row.name in TITLED else None
-    if isinstance(title, str) and not title.strip() and (old is None or old.get("title") != title):
-        yield Problem("/title", "must not be blank")
-
-
-def _require_fit(target: Target, fits: Fits | None) -> None:
-    """Raise `VersionConflict` unless there is a record that fits, if the caller has a precondition."""
-    if fits is not None and (target.before is None or not fits(target.before)):
-        raise VersionConflict(f"The {target.row.singular} {target.key} has changed since; read it again.")
 
 
 def _require_own(target: Target, key: str, taken: Sequence[str]) -> None:
@@ -489,16 +426,6 @@ def _require_own(target: Target, key: str, taken: Sequence[str]) -> None:
         raise ValidationFailed([Problem("", f"the {singular} {key} belongs to another parent")])
     if key in taken:
         raise ValidationFailed([Problem("", f"the {singular} {key} occurs twice")])
-
-
-def _contest_of(row: Resource, key: str, parent: str) -> str | None:
-    """Return the contest whose configuration version a change of this record raises."""
-    match row.contest:
-        case "self":
-            return key
-        case "parent":
-            return parent
-    return None
 
 
 def _written(row: Resource, parent: str, drafts: Sequence[Draft] | None, outcome: Outcome | None) -> list[Written]:

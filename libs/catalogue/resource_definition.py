@@ -1,18 +1,21 @@
 """Definition of a resource, one row of the table of resources, and functions that derive from it."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
 from libs.catalogue.nested_items import Arrange
 from libs.catalogue.schemas.base import Record
 from libs.contracts.catalogue_events import Ref, Stored
+from libs.contracts.validation import Problem, checked
 
 Document = dict[str, Any]
 Operation = Literal["create", "place", "list", "get", "patch", "delete"]
 """`create` assigns a random key; `place` uses a key chosen by the account."""
 OPERATIONS: Final[frozenset[Operation]] = frozenset(get_args(Operation)) - {"place"}
+TITLED: Final = ("contests", "participants")
+"""Resources that audiences identify by title."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,23 @@ class Resource:
     """JSON schemas of the members from `computed` and `timed`, for the documentation."""
     operations: frozenset[Operation] = OPERATIONS
     """Operations of the generic routes; others have their own router or do not exist."""
+
+    def validated(self, body: Any, before: Document | None = None, others: Iterable[Problem] = ()) -> Document:
+        """Return the canonical document of a record that was `before`.
+
+        Raises `ValidationFailed`, also for any problems in `others`.
+        """
+        return checked(self.schema, body, [*others, *self._blank_title(body, before)]).stored()
+
+    def _blank_title(self, body: Any, before: Document | None) -> Iterator[Problem]:
+        """Yield a problem for a new title without a visible character; one stored earlier may be sent back."""
+        title = body.get("title") if isinstance(body, dict) and self.name in TITLED else None
+        if isinstance(title, str) and not title.strip() and (before is None or before.get("title") != title):
+            yield Problem("/title", "must not be blank")
+
+    def contest_of(self, key: str, parent: str) -> str | None:
+        """Return the contest whose configuration version a change of this record raises."""
+        return {"self": key, "parent": parent}.get(self.contest or "")
 
     def show(self, stored: Stored, now: int | None = None) -> Document:
         """Return the record as the current API's response, at `now` (us) or at present."""

@@ -12,7 +12,8 @@ from contextlib import asynccontextmanager
 from typing import IO, Any, Final
 
 from libs.catalogue.commands import WriteRequest
-from libs.catalogue.records import KEY_BYTES, Fits, RecordService, Written, validated
+from libs.catalogue.nested_items import KEY_BYTES
+from libs.catalogue.records import Fits, RecordService, Written
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import IMAGES
 from libs.contracts.catalogue_events import ApiKey, Stored
@@ -65,7 +66,7 @@ class Images:
         """
         if (earlier := await self._record_service.earlier(IMAGES, account, request)) is not None:
             return earlier
-        validated(IMAGES, body)
+        IMAGES.validated(body)
         return await self._add(account, file, body, request, where, formats)
 
     async def fetch(
@@ -74,7 +75,7 @@ class Images:
         """Create an image from the picture at `url`, fetched once per idempotency key. Raises as `upload`."""
         if (earlier := await self._record_service.earlier(IMAGES, account, request)) is not None:
             return earlier
-        validated(IMAGES, body)
+        IMAGES.validated(body)
         async with self._fetched(url) as file:
             return await self._add(account, file, body, request, "/url", formats)
 
@@ -86,7 +87,7 @@ class Images:
         Raises as `RecordService.change`, and as `upload`.
         """
         before = (await self._record_service.get(IMAGES, account, key)).document
-        validated(IMAGES, change(before))
+        IMAGES.validated(change(before))
         async with self._fetched(url) as file:
             kept = await self._kept(account, key, file, before, "/url", formats)
 

@@ -5,7 +5,7 @@ The members `closing`, `reopened`, `seal` and `secret_erased` of the stored docu
 the present title, running order and status were set.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
@@ -16,6 +16,7 @@ from libs.catalogue.errors import NotClosed, NotSealed
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.contracts.catalogue_events import ContestRecords, Stored
+from libs.contracts.log_records import CURRENT
 from libs.tally.contest import Contest, ParticipantStatus, finish
 from libs.tally.errors import ContestFinal
 from libs.tally.time_conversion import microseconds, timestamp
@@ -55,6 +56,17 @@ class Closing:
 CorrectedMember = Literal["title", "status", "running_order"]
 SET_BY: Final[Mapping[CorrectedMember, str]] = {"title": "titled", "status": "judged", "running_order": "ordered"}
 """The server's member with when, and by whom, a record's member was set."""
+
+
+def set_by(owned: Collection[str], before: Document, after: Document, at: int) -> Document:
+    """Return the server's `owned` members for the members that a write at `at` (us) changes."""
+    actor = CURRENT.get()
+    change = {"at": at, "by": "" if actor is None else f"{actor.kind} {actor.name}"}
+    return {
+        name: change
+        for member, name in SET_BY.items()
+        if name in owned and before.get(member) != after.get(member)
+    }
 
 
 class Correction(NamedTuple):

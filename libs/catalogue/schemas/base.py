@@ -164,6 +164,11 @@ class Record(Members):
         return self.model_dump(mode="json")
 
 
+def owned_members(schema: type[Record], body: Mapping[str, Any]) -> list[Problem]:
+    """Return a problem for each member of `body` that only the server writes."""
+    return [Problem(f"/{name}", UNKNOWN_MEMBER) for name in sorted(schema.owned & body.keys())]
+
+
 def unknown_members(schema: type[Record], patch: Any) -> list[Problem]:
     """Return a problem for each unknown member of a patch, also for those set to null."""
     try:
@@ -172,3 +177,16 @@ def unknown_members(schema: type[Record], patch: Any) -> list[Problem]:
         found = problems_in(error, schema)
         return [problem for problem in found if problem.message.startswith(UNKNOWN_MEMBER)]
     return []
+
+
+def merge_patch(target: Any, patch: Any) -> Any:
+    """Apply a JSON merge patch (RFC 7396) to a copy of `target`: objects merge, others replace, null removes."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = merge_patch(merged.get(name), value)
+    return merged

@@ -3,7 +3,6 @@
 import orjson
 import pytest
 
-from libs.catalogue.records import validated
 from libs.catalogue.resource_table import CONTESTS
 from libs.catalogue.schemas.base import unknown_members
 from libs.contracts.validation import MAX_FAULTS, MAX_PROBLEMS, ValidationFailed
@@ -31,7 +30,7 @@ def test_a_body_may_hold_as_much_as_it_says() -> None:
 def test_a_record_with_many_faults_is_refused_in_a_few_words(wrong: int) -> None:
     named = MAX_PROBLEMS if wrong <= MAX_FAULTS else 1
     with pytest.raises(ValidationFailed) as refused:
-        validated(CONTESTS, {"tags": [1] * wrong})
+        CONTESTS.validated({"tags": [1] * wrong})
     assert len(refused.value.data["errors"]) == named
     patch = {"tags": [1] * (wrong - 1), "no_member": None}
     if wrong <= MAX_FAULTS:

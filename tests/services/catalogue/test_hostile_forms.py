@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from libs.catalogue.records import validated
 from libs.catalogue.resource_table import IMAGES
 from libs.legacy.bodies import FORMS, from_form, read_parameters
 from libs.legacy.contests import CONTEST
@@ -60,7 +59,7 @@ async def legacy_image(request: Request) -> Response:
 async def current_image(request: Request) -> Response:
     async with read_form(request, MAX_BYTES) as form:
         form.content()
-        return _said(validated(IMAGES, form.body))
+        return _said(IMAGES.validated(form.body))
 
 
 def _said(value: Any) -> Response:
