@@ -41,12 +41,12 @@ class Decoders:
         self._renditions = _Pool(RENDITIONS_AT_ONCE, 3 * cpu_s)
         self._accounts: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def take_in(self, account: str, data: bytes, formats: Collection[str]) -> tuple[Picture, str]:
-        """Return the picture in `data` and its SHA-256. Raises `NotAPicture` and `Overloaded`."""
+    async def take_in(self, account: str, data: bytes, formats: Collection[str]) -> Picture:
+        """Return the normalized picture in `data`. Raises `NotAPicture` and `Overloaded`."""
         lock = self._accounts.setdefault(account, asyncio.Lock())
         async with _turn(lock):
             found = await self._uploads.ask(self._limits | {"longest": 0, "formats": list(formats), "data": data})
-        return Picture(found["format"], found["width"], found["height"], found["data"]), found["sha256"]
+        return Picture(**found)
 
     async def shrink(self, data: bytes, name: str, longest: int) -> bytes:
         """Call `pictures.shrunk` in a process. Raises `NotAPicture` and `Overloaded`."""

@@ -52,14 +52,14 @@ class ImageStore:
         self, account: str, image: str, file: IO[bytes], formats: Collection[str] = tuple(FORMATS)
     ) -> StoredPicture:
         """Store the picture in `file`. Raises `NotAPicture`, `Overloaded` and `StorageUnavailable`."""
-        picture, digest = await self._decoders.take_in(account, await asyncio.to_thread(file.read), formats)
+        picture = await self._decoders.take_in(account, await asyncio.to_thread(file.read), formats)
         kept = StoredPicture(
             object=secrets.token_hex(8),
             format=picture.format,
             width=picture.width,
             height=picture.height,
             size=len(picture.data),
-            sha256=digest,
+            sha256=picture.sha256,
         )
         await self._store.replace(f"{self._folder(account, image)}/{kept.object}/{ORIGINAL}", picture.data)
         return kept

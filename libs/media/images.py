@@ -8,7 +8,7 @@ import logging
 import secrets
 import tempfile
 from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import IO, Any, Final
 
 from libs.catalogue.commands import WriteRequest
@@ -21,7 +21,7 @@ from libs.contracts.validation import Problem, ValidationFailed
 from libs.media.clamd import CHUNK_BYTES, Clamd
 from libs.media.image_store import ImageStore, StoredPicture
 from libs.media.picture_encoding import FORMATS, NotAPicture
-from libs.media.url_fetcher import NotFetched, UrlFetcher
+from libs.media.url_fetcher import FetcherOnDemand, NotFetched
 from libs.storage.object_store import StorageUnavailable
 from libs.tally.errors import TallyError, ViewsUnavailable
 
@@ -42,7 +42,7 @@ class Images:
         self,
         record_service: RecordService,
         image_store: ImageStore,
-        fetcher: UrlFetcher,
+        fetcher: FetcherOnDemand,
         scanner: Clamd | None = None,
     ) -> None:
         """With a `scanner`, pictures that it does not pass are refused."""
@@ -64,20 +64,13 @@ class Images:
 
         Raises as `RecordService.create`, and `StorageUnavailable`.
         """
-        if (earlier := await self._record_service.earlier(IMAGES, account, request)) is not None:
-            return earlier
-        IMAGES.validated(body)
-        return await self._add(account, file, body, request, where, formats)
+        return await self._create(account, nullcontext(file), body, request, where, formats)
 
     async def fetch(
         self, account: str, url: str, body: Document, request: WriteRequest, formats: Collection[str] = ALL
     ) -> Written:
         """Create an image from the picture at `url`, fetched once per idempotency key. Raises as `upload`."""
-        if (earlier := await self._record_service.earlier(IMAGES, account, request)) is not None:
-            return earlier
-        IMAGES.validated(body)
-        async with self._fetched(url) as file:
-            return await self._add(account, file, body, request, "/url", formats)
+        return await self._create(account, self._fetched(url), body, request, "/url", formats)
 
     async def replace(
         self, account: str, key: str, url: str, change: Callable[[Document], Document], formats: Collection[str]
@@ -135,17 +128,21 @@ class Images:
         except NotAPicture as error:
             raise ValidationFailed([Problem(where, str(error))]) from None
 
-    async def _add(
+    async def _create(
         self,
         account: str,
-        file: IO[bytes],
+        source: AbstractAsyncContextManager[IO[bytes]],
         body: Document,
         request: WriteRequest,
         where: str,
         formats: Collection[str],
     ) -> Written:
+        if (earlier := await self._record_service.earlier(IMAGES, account, request)) is not None:
+            return earlier
+        IMAGES.validated(body)
         key = secrets.token_hex(KEY_BYTES)
-        kept = await self._kept(account, key, file, body, where, formats)
+        async with source as file:
+            kept = await self._kept(account, key, file, body, where, formats)
         owned = {"picture": kept.members()}
         try:
             written = await self._record_service.create(IMAGES, account, body, request, key=key, owned=owned)

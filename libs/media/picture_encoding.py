@@ -8,6 +8,7 @@ stored: width and height alone then bound the work for an upload.
 import io
 from collections.abc import Collection
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import IO, Any, Final, NamedTuple
 
 from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
@@ -50,6 +51,7 @@ class Picture:
     width: int
     height: int
     data: bytes
+    sha256: str
 
 
 def take_in(file: IO[bytes], max_pixels: int, formats: Collection[str] = tuple(FORMATS)) -> Picture:
@@ -68,7 +70,8 @@ def take_in(file: IO[bytes], max_pixels: int, formats: Collection[str] = tuple(F
                 raise NotAPicture("is something else as well as a picture")
             name = NAMES[image.format or ""]
             plain = _plain(image)
-            return Picture(name, *plain.size, _encoded(plain, name))
+            encoded = _encoded(plain, name)
+            return Picture(name, *plain.size, encoded, sha256(encoded).hexdigest())
     except NotAPicture:
         raise
     except Image.DecompressionBombError:

@@ -8,8 +8,7 @@ import asyncio
 import re
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import IO, Final
 
@@ -82,12 +81,33 @@ class PublicTransport(httpx.AsyncBaseTransport):
 
 
 class Fetcher:
-    """Downloads at most `max_bytes` from a URL, within `timeout_s` in all."""
+    """Downloads at most `max_bytes` from a URL, within `timeout_s` in all.
 
-    def __init__(self, client: httpx.AsyncClient, max_bytes: int, timeout_s: float) -> None:
-        self._client = client
+    It ignores the environment's proxies, which would resolve names themselves.
+    """
+
+    def __init__(
+        self,
+        allowed: Allowed,
+        max_bytes: int,
+        timeout_s: float,
+        lookup: Resolve = resolve,
+        verify: ssl.SSLContext | None = None,
+    ) -> None:
+        self._client = httpx.AsyncClient(
+            transport=PublicTransport(allowed, lookup, verify or public_authorities()),
+            trust_env=False,
+            follow_redirects=True,
+            max_redirects=MOST_REDIRECTS,
+            timeout=timeout_s,
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+            headers={"User-Agent": "Tallykeeper", "Accept": "image/*", "Accept-Encoding": "identity"},
+        )
         self._max_bytes = max_bytes
         self._timeout_s = timeout_s
+
+    async def close(self) -> None:
+        await self._client.aclose()
 
     async def fetch(self, url: str, into: IO[bytes]) -> None:
         """Download the URL's content. Raises `NotFetched`."""
@@ -109,25 +129,3 @@ class Fetcher:
             raise NotFetched(f"cannot be fetched: it redirects more than {MOST_REDIRECTS} times") from None
         except (httpx.HTTPError, TimeoutError):
             raise NotFetched(AWAY) from None
-
-
-@asynccontextmanager
-async def open_fetcher(
-    allowed: Allowed,
-    max_bytes: int,
-    timeout_s: float,
-    lookup: Resolve = resolve,
-    verify: ssl.SSLContext | None = None,
-) -> AsyncIterator[Fetcher]:
-    """Open a fetcher. It ignores the environment's proxies, which would resolve names themselves."""
-    transport = PublicTransport(allowed, lookup, verify or public_authorities())
-    async with httpx.AsyncClient(
-        transport=transport,
-        trust_env=False,
-        follow_redirects=True,
-        max_redirects=MOST_REDIRECTS,
-        timeout=timeout_s,
-        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
-        headers={"User-Agent": "Tallykeeper", "Accept": "image/*", "Accept-Encoding": "identity"},
-    ) as client:
-        yield Fetcher(client, max_bytes, timeout_s)

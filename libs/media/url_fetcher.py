@@ -5,11 +5,13 @@ The client is loaded and opened by the first one: most processes never need it.
 
 import asyncio
 from collections.abc import Iterable
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib import import_module
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import IO, Final, Protocol
+from typing import IO, TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from libs.media.public_address_fetcher import Fetcher
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -99,35 +101,20 @@ class NotFetched(ValueError):
     """The URL cannot be fetched, or is not allowed; the message is safe to show."""
 
 
-class UrlFetcher(Protocol):
-    """Downloads the content of a URL into a file."""
-
-    async def fetch(self, url: str, into: IO[bytes]) -> None:
-        """Download the URL's content. Raises `NotFetched`."""
-
-
 class FetcherOnDemand:
-    """Fetches with the fetcher that `libs.media.public_address_fetcher` opens with these arguments."""
+    """Fetches with the `Fetcher` that it opens with these arguments on first use."""
 
     def __init__(self, allowed: Allowed, max_bytes: int, timeout_s: float) -> None:
         self._arguments = allowed, max_bytes, timeout_s
-        self._opened = AsyncExitStack()
-        self._opening = asyncio.Lock()
-        self._fetcher: UrlFetcher | None = None
+        self._fetcher: Fetcher | None = None
 
     async def fetch(self, url: str, into: IO[bytes]) -> None:
         """Download the URL's content. Raises `NotFetched`."""
-        fetcher = self._fetcher or await self._open()
-        await fetcher.fetch(url, into)
-
-    async def _open(self) -> UrlFetcher:
-        async with self._opening:
-            if self._fetcher is not None:
-                return self._fetcher
+        if self._fetcher is None:
             module = await asyncio.to_thread(import_module, "libs.media.public_address_fetcher")
-            opened: UrlFetcher = await self._opened.enter_async_context(module.open_fetcher(*self._arguments))
-            self._fetcher = opened
-            return opened
+            self._fetcher = self._fetcher or module.Fetcher(*self._arguments)
+        await self._fetcher.fetch(url, into)
 
     async def close(self) -> None:
-        await self._opened.aclose()
+        if self._fetcher is not None:
+            await self._fetcher.close()

@@ -35,8 +35,8 @@ def runs(pid: int) -> bool:
 
 
 async def taken(decoders: Decoders, account: str = "a") -> None:
-    found, digest = await decoders.take_in(account, picture("jpg"), ALL)
-    assert (found.format, found.width, found.height, len(digest)) == ("jpg", 40, 20, 64)
+    found = await decoders.take_in(account, picture("jpg"), ALL)
+    assert (found.format, found.width, found.height, len(found.sha256)) == ("jpg", 40, 20, 64)
 
 
 async def stopped(decoders: Decoders, account: str) -> tuple[asyncio.Task[None], int]:

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from libs.media.public_address_fetcher import AWAY, Fetcher, Resolve, open_fetcher, resolve
+from libs.media.public_address_fetcher import AWAY, Fetcher, Resolve, resolve
 from libs.media.url_fetcher import NotFetched, parse_allowed
 from tests.support.web_host import WebHost, open_host
 
@@ -35,8 +35,9 @@ async def fetcher(
     timeout_s: float = 5,
     verify: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Fetcher]:
-    async with open_fetcher(parse_allowed(allow), MAX_BYTES, timeout_s, lookup, verify) as found:
-        yield found
+    found = Fetcher(parse_allowed(allow), MAX_BYTES, timeout_s, lookup, verify)
+    yield found
+    await found.close()
 
 
 async def fetched(url: str, fetcher: Fetcher) -> bytes:

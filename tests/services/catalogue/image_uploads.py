@@ -5,11 +5,10 @@ from typing import Any
 import httpx
 import orjson
 
-from libs.media.public_address_fetcher import Fetcher
-from tests.support.http_clients import http_client
+from libs.media.url_fetcher import FetcherOnDemand, parse_allowed
 from tests.support.pictures import picture
 
-NO_FETCHER = Fetcher(http_client(), 0, 0)
+NO_FETCHER = FetcherOnDemand(parse_allowed(""), 0, 0)
 
 
 async def upload(
