@@ -142,10 +142,10 @@ async def test_the_account_s_name_and_colour_are_on_its_pages_and_linked_walls(a
         page = await visit("/dashboard")
         await expect(page.locator(".brand")).to_have_text("Radio Example")
         brand = "document.documentElement.style.getPropertyValue('--brand')"
-        await page.wait_for_function(f"{brand} === '#123456'")
+        await page.wait_for_function(f"() => {brand} === '#123456'")
         contest = await api.contest()
         link = (await api.client.post(f"{contest.path}/links", json={})).json()["url"]
         wall = await visit(link, key="")
-        await wall.wait_for_function(f"{brand} === '#123456'")
+        await wall.wait_for_function(f"() => {brand} === '#123456'")
     finally:
         await api.client.patch("/account", json={"brand_name": None, "looks": {"primary_color": None}})
