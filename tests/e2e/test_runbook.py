@@ -44,8 +44,16 @@ pytestmark = pytest.mark.slow
 VOTERS = [f"voter {number}" for number in range(8)]
 
 
+@pytest.fixture(scope="module")
+async def stack(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Supervisor]:
+    """Services of this file, which each test leaves well."""
+    async with open_own_stack(servers, Path(tmp_path_factory.mktemp("stack")), FEW_PARTITIONS) as supervisor:
+        yield supervisor
+
+
 @pytest.fixture
 async def own_stack(servers: Servers, tmp_path: Path) -> AsyncIterator[Supervisor]:
+    """Services of one test, which are not well afterwards."""
     async with open_own_stack(servers, tmp_path / "stack", FEW_PARTITIONS) as supervisor:
         yield supervisor
 
@@ -58,7 +66,7 @@ async def api_of(stack: Supervisor) -> AsyncIterator[Api]:
 
 
 @pytest.fixture
-async def api(own_stack: Supervisor) -> AsyncIterator[Api]:
+async def own_api(own_stack: Supervisor) -> AsyncIterator[Api]:
     async with api_of(own_stack) as api:
         yield api
 
@@ -135,9 +143,9 @@ async def keys_of(valkey: Valkey, stack: Supervisor, part: str = "") -> list[byt
 
 
 async def test_log_lost_records_end_with_an_emptied_valkey_and_not_with_a_replay(
-    servers: Servers, own_stack: Supervisor, api: Api
+    servers: Servers, own_stack: Supervisor, own_api: Api
 ) -> None:
-    contest = await api.contest()
+    contest = await own_api.contest()
     await contest.counts_with(*await votes(contest, "before"))
     description = own_stack.stack
     async with Deployment(addresses_in(description)) as deployment:
@@ -167,71 +175,69 @@ async def test_log_lost_records_end_with_an_emptied_valkey_and_not_with_a_replay
 
 
 async def test_layout_of_another_version_is_named_and_ends_with_a_rebuilding_by_the_version_to_keep(
-    own_stack: Supervisor, api: Api, tmp_path: Path
+    stack: Supervisor, api: Api, tmp_path: Path
 ) -> None:
     contest = await api.contest()
     await contest.counts_with(*await votes(contest, "before"))
     with functions_of_another_version(tmp_path / "newer", OTHER_LAYOUT):
-        found = await named(own_stack, "layout")
+        found = await named(stack, "layout")
         assert found.keys() == {"layout"}
         assert found["layout"].endswith("while this version reads 99")
-        assert "layout: votes all" in (await tally(own_stack, "doctor")).stdout
-        assert (await tally(own_stack, "replay", "run", "--outdated", "--execute")).exit_code == 0
-        assert (await named(own_stack, "gate")).keys() == {"gate"}, "it runs no projector"
-    assert (await named(own_stack, "layout"))["layout"].startswith("written in layout 99, ")
-    assert (await tally(own_stack, "replay", "run", "--outdated", "--execute")).exit_code == 0
-    await is_well(own_stack)
-    [note] = (await tally_json(own_stack, "status"))["notes"]
+        assert "layout: votes all" in (await tally(stack, "doctor")).stdout
+        assert (await tally(stack, "replay", "run", "--outdated", "--execute")).exit_code == 0
+        assert (await named(stack, "gate")).keys() == {"gate"}, "it runs no projector"
+    assert (await named(stack, "layout"))["layout"].startswith("written in layout 99, ")
+    assert (await tally(stack, "replay", "run", "--outdated", "--execute")).exit_code == 0
+    await is_well(stack)
+    [note] = (await tally_json(stack, "status"))["notes"]
     assert "another version's layout" in note
-    assert (await tally(own_stack, "replay", "drop", "--execute")).exit_code == 0
+    assert (await tally(stack, "replay", "drop", "--execute")).exit_code == 0
     await eventually(lambda: votes(contest, "after"))
-    assert (await tally_json(own_stack, "status"))["notes"] == []
+    assert (await tally_json(stack, "status"))["notes"] == []
 
 
-async def test_stalled_and_pending_votes_are_settled_by_one_more_projector(
-    own_stack: Supervisor, api: Api
-) -> None:
+async def test_stalled_and_pending_votes_are_settled_by_one_more_projector(stack: Supervisor, api: Api) -> None:
     """The projector hangs; what `tally serve projector` needs to know, it finds by the data directory."""
-    contest, pid = await api.contest(), own_stack.pids["projector"]
+    contest, pid = await api.contest(), stack.pids["projector"]
     hangs = {"part": f"process {pid} does not answer"}
     with stopped(pid):
         await votes(contest, "waiting")
-        found = await named(own_stack, "stalled", "pending", "part")
+        found = await named(stack, "stalled", "pending", "part")
         assert "a vote is pending for" in found["pending"]
         assert found["part"] == hangs["part"]
-        async with served("projector", "--data-dir", own_stack.data_dir):
-            await is_well(own_stack, besides=hangs)
+        async with served("projector", "--data-dir", stack.data_dir):
+            await is_well(stack, besides=hangs)
             assert await counted(contest) == len(VOTERS)
-    await is_well(own_stack)
+    await is_well(stack)
 
 
-async def test_purchase_under_a_lost_secret_is_cast_once_the_secret_is_back(
-    own_stack: Supervisor, api: Api
-) -> None:
+async def test_purchase_under_a_lost_secret_is_cast_once_the_secret_is_back(stack: Supervisor, api: Api) -> None:
     contest = await api.contest()
     await becomes(api.client, await send(api.client, purchase(contest, 2)), "cast")
-    exported = own_stack.data_dir / "export"
-    assert (await tally(own_stack, "export", "--to", exported)).exit_code == 0
-    secret = own_stack.data_dir / "objects" / "secrets" / "accounts" / own_stack.stack["account"]
-    await own_stack.kill("projector", restart=False)
+    exported = stack.data_dir / "export"
+    assert (await tally(stack, "export", "--to", exported)).exit_code == 0
+    secret = stack.data_dir / "objects" / "secrets" / "accounts" / stack.stack["account"]
+    await stack.kill("projector", restart=False)
     secret.unlink()
     lost = purchase(contest, 3)
     assert (await api.client.post("/operations/purchases", json=lost)).status_code == 503
-    await own_stack.restart("projector")
-    assert "neither cast nor refused" in (await named(own_stack, "purchase"))["purchase"]
+    await stack.restart("projector")
+    assert "neither cast nor refused" in (await named(stack, "purchase"))["purchase"]
 
     async def is_logged() -> bool:
-        return "recorded under another secret" in (own_stack.data_dir / "logs" / "projector.log").read_text()
+        return "recorded under another secret" in (stack.data_dir / "logs" / "projector.log").read_text()
 
     await eventually(is_logged)
     backup = orjson.loads((exported / "secrets.json").read_bytes())
     secret.write_bytes(b64decode(backup[f"secrets/accounts/{secret.name}"]))
-    await is_well(own_stack)
+    await is_well(stack)
     assert (await becomes(api.client, await send(api.client, lost), "cast"))["vote"]["count"] == 3
 
 
-async def test_overruled_votes_are_named_by_the_commands_of_the_report(own_stack: Supervisor, api: Api) -> None:
-    contest = await api.contest()
+async def test_overruled_votes_are_named_by_the_commands_of_the_report(
+    own_stack: Supervisor, own_api: Api
+) -> None:
+    contest = await own_api.contest()
     await contest.counts_with(await contest.vote(0, "greedy"))
     async with Deployment(addresses_in(own_stack.stack)) as deployment:
         await deployment.find_topics()
@@ -257,19 +263,20 @@ async def test_overruled_votes_are_named_by_the_commands_of_the_report(own_stack
     assert "overruled" in next(line for line in logged.splitlines() if "beyond the limit" in line)
 
 
-async def test_a_broken_generation_is_dropped_while_another_one_serves(own_stack: Supervisor, api: Api) -> None:
+async def test_a_broken_generation_is_dropped_while_another_one_serves(stack: Supervisor, api: Api) -> None:
     contest = await api.contest()
     await contest.counts_with(*await votes(contest, "before"))
-    assert (await tally(own_stack, "replay", "run", "--projection", "votes", "--execute")).exit_code == 0
-    async with Deployment(addresses_in(own_stack.stack)) as deployment:
-        for key in await keys_of(deployment.valkey, own_stack, ":g1:voters:"):
+    async with Deployment(addresses_in(stack.stack)) as deployment:
+        former = (await deployment.projections[ProjectionName.VOTES].read(0)).live.number
+        assert (await tally(stack, "replay", "run", "--projection", "votes", "--execute")).exit_code == 0
+        for key in await keys_of(deployment.valkey, stack, f":g{former}:voters:"):
             await deployment.valkey.call("SET", key, "damaged")
     await contest.counts_with(*await votes(contest, "after"))
-    found = await named(own_stack, "generation")
-    assert found == {"generation": "generation 1 is broken: it cannot process further records"}
-    assert (await tally(own_stack, "verify")).exit_code == 0
-    assert (await tally(own_stack, "replay", "drop", "--generation", "1", "--execute")).exit_code == 0
-    await is_well(own_stack)
+    found = await named(stack, "generation")
+    assert found == {"generation": f"generation {former} is broken: it cannot process further records"}
+    assert (await tally(stack, "verify")).exit_code == 0
+    assert (await tally(stack, "replay", "drop", "--generation", str(former), "--execute")).exit_code == 0
+    await is_well(stack)
     assert await counted(contest) == 2 * len(VOTERS)
 
 
