@@ -93,9 +93,7 @@ end)
 
 -- ARGV: most. {account, contest, ...} of those that are due by now, the longest first.
 read('due', function(base, args)
-  local time = call('TIME')
-  local now = whole(time[1] * 1000000 + time[2])
-  local names, reply = call('ZRANGE', base .. ':due', '-inf', now, 'BYSCORE', 'LIMIT', 0, args[1]), {}
+  local names, reply = call('ZRANGE', base .. ':due', '-inf', whole(microseconds()), 'BYSCORE', 'LIMIT', 0, args[1]), {}
   for i = 1, #names do
     local cut = string.find(names[i], '\0', 1, true)
     reply[#reply + 1], reply[#reply + 2] = string.sub(names[i], 1, cut - 1), string.sub(names[i], cut + 1)
@@ -123,13 +121,6 @@ read('keys', function(views, args, base)
   return reply
 end)
 
--- ARGV: command ids. {packed outcome or '', ...} in their order.
-read('outcomes', function(base, args)
-  local reply = call('HMGET', base .. ':outcomes', unpack(args))
-  for i = 1, #args do reply[i] = reply[i] or '' end
-  return reply
-end)
-
 -- ARGV: resource, key. The account that owns it, or nil.
 read('owner', function(base, args)
   local account = call('HGET', base .. ':owners:' .. args[1], args[2])
@@ -137,14 +128,4 @@ read('owner', function(base, args)
     return false
   end
   return account
-end)
-
--- ARGV: account, resource, key, resources. 1 if a record of one of these resources refers to it firmly, else 0.
-read('referred', function(base, args)
-  local referrers = referrers_of(base, args[1], args[2], args[3])
-  for i = 4, #args do
-    local low, high = '[' .. args[i] .. '\0', '(' .. args[i] .. '\1'
-    if #call('ZRANGEBYLEX', referrers, low, high, 'LIMIT', 0, 1) > 0 then return 1 end
-  end
-  return 0
 end)

@@ -158,7 +158,7 @@ class CatalogueViews(ComputedViews[CatalogueEvent]):
 
     async def outcomes(self, partition: int, command_ids: Sequence[str]) -> list[Outcome | None]:
         """Return the outcome of each command (at most 4,000); None if not folded within 24 h of log time."""
-        replies = await self.fresh.read("outcomes", partition, *command_ids)
+        replies = await self.fresh.view(partition, "HMGET", "outcomes", *command_ids)
         return [decode_outcome(packed).outcome if packed else None for packed in replies]
 
     async def keys(self, partition: int, known_version: str) -> ApiKeys:
@@ -189,7 +189,16 @@ class CatalogueViews(ComputedViews[CatalogueEvent]):
 
     async def is_referred(self, account: str, resource: str, key: str, by: Collection[str]) -> bool:
         """Return whether a record of one of the resources `by` refers to this one firmly."""
-        return bool(await self.fresh.read("referred", self._partition(account), account, resource, key, *by))
+        referrers = f"referrers:{account}:{resource}:{key}"
+        found = await asyncio.gather(
+            *(
+                self.fresh.view(
+                    self._partition(account), "ZRANGEBYLEX", referrers, f"[{kind}\0", f"({kind}\1", "LIMIT", 0, 1
+                )
+                for kind in by
+            )
+        )
+        return any(found)
 
     def _partition(self, account: str) -> int:
         return self._topic.partition_of(account)

@@ -57,6 +57,10 @@ class FreshReader:
             self._seen[partition] = position
         return position, reply[0]
 
+    async def view(self, partition: int, command: str, key: str, *args: Any) -> Any:
+        """Return the reply of a command that reads a key within the view. Raises as `read`."""
+        return await self.read("view", partition, command, key, *args)
+
     def groups(self, partitions: Iterable[int]) -> list[Group]:
         return self._each.groups(partitions)
 

@@ -37,6 +37,17 @@ local function unpack_list(packed) return list_of(unpack_members(packed, list_he
 
 local function whole(number) return string.format('%.0f', number) end
 
+local function microseconds()
+  local time = call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+
+-- the position of a generation: log id ('' before the first fold), and the next offset
+local function position(views)
+  local p = call('HMGET', views .. ':position', 'log', 'offset')
+  return p[1] or '', tonumber(p[2] or 0)
+end
+
 -- Identifies this server in its current role: a primary that returns after a failover has its old run id, but another
 -- replication id. It may have missed its successor's writes, and must not treat its gate as open.
 -- The run id is constant in the process that loaded the library: reading it once saves most of the cost of INFO.
@@ -90,11 +101,6 @@ local function generations_of(prefix, schema, fold, optional)
   end
 
   local function seconds() return tonumber(call('TIME')[1]) end
-
-  local function position(views)
-    local p = call('HMGET', views .. ':position', 'log', 'offset')
-    return p[1] or '', tonumber(p[2] or 0)
-  end
 
   local function live_view(base, live, of_schema)
     if of_schema and tonumber(of_schema) ~= schema then
@@ -212,8 +218,7 @@ local function generations_of(prefix, schema, fold, optional)
     if is_computed and not are_written(base, following, args) then return { 3 } end
     local items = unpack_items(args[4])
     if args[2] == '0' then
-      local time = call('TIME')
-      call('HSET', key(base), 'schema', schema, 'begun', whole(time[1] * 1000000 + time[2]))
+      call('HSET', key(base), 'schema', schema, 'begun', whole(microseconds()))
       call('HDEL', key(base), 'fresh')
     end
     local range = { from = tonumber(args[2]), till = tonumber(args[3]), seconds = FOLD_SECONDS / count }

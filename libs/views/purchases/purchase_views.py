@@ -72,7 +72,7 @@ class PurchaseViews(ComputedViews[PurchasesEvent]):
         self._bought = WatchedReads(self.live, "with_bought", "views", bool, _has_none)
 
     async def get(self, account: str, key: str) -> Purchase | Unreadable | None:
-        packed = await self.fresh.read("get", self._topic.partition_of(key), account, key)
+        packed = await self.fresh.view(self._topic.partition_of(key), "HGET", f"records:{account}", key)
         return None if packed is None else _readable(account, key, packed)
 
     async def of_user(self, account: str, user: str, before: PurchasePlace | None, limit: int) -> list[Listed]:
@@ -116,7 +116,7 @@ class PurchaseViews(ComputedViews[PurchasesEvent]):
         self, partition: int, choice: PaidChoice, status: Literal["cast", "uncounted"], limit: int
     ) -> list[str]:
         """Return the keys of up to `limit` purchases for `choice` of this status, in log order."""
-        found = await self.fresh.read("bought_for", partition, status, "\0".join(choice), limit)
+        found = await self.fresh.view(partition, "ZRANGE", f"{status}:" + "\0".join(choice), 0, limit - 1)
         return [key.decode() for key in found]
 
     async def _list(self, name: str, account: str, before: PurchasePlace | None, limit: int) -> list[Listed]:

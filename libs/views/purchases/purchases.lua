@@ -21,11 +21,6 @@ local generations = generations_of('purchases', SCHEMA, write_all, {})
 -- Reads of the live generation, if it is fresh (shared/reads.lua): each reply is the fourth part of the function's answer
 local read = reads_of('purchases', generations)
 
--- ARGV: account, key. The packed purchase, or nil.
-read('get', function(base, args)
-  return call('HGET', records_of(base, args[1]), args[2])
-end)
-
 -- ARGV: list ('users:<account>:<user>' or 'refused:<account>'), account, latest (us, or +inf), most (at most 4,000).
 -- {moment (us), key, packed, ...}, newest first
 read('page', function(base, args)
@@ -78,9 +73,4 @@ read('bought', function(base, args)
     reply[#reply + 1] = call('EXISTS', base .. ':uncounted:' .. choice)
   end
   return reply
-end)
-
--- ARGV: list ('cast' or 'uncounted'), choice, most. {key, ...}, in log order
-read('bought_for', function(base, args)
-  return call('ZRANGE', base .. ':' .. args[1] .. ':' .. args[2], 0, args[3] - 1)
 end)

@@ -75,11 +75,6 @@ local generations
 
 local function view(base, number) return generations.view(base, number) end
 
-local function microseconds()
-  local time = call('TIME')
-  return time[1] * 1000000 + time[2]
-end
-
 -- The partition's clock: its timestamps are unique and increase strictly, whatever the server's clock does. So they
 -- identify reservations, also while it waits for a server clock that was set back.
 local function next_moment(gate) return math.max(microseconds(), gate.clock + 1) end

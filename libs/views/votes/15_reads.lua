@@ -1,10 +1,5 @@
 -- Reads; most replies include the view's position.
 
-local function position(views)
-  local p = call('HMGET', views .. ':position', 'log', 'offset')
-  return p[1] or '', tonumber(p[2] or 0)
-end
-
 -- ARGV: generation ('' the live one). The gate, the position and what is in doubt: {log, offset, open, n, now (us), fence, reservations pending, oldest
 -- of them (us, 0: none), fenced, duplicates, quarantined, overruled, the partition's clock (us), whether the server still runs
 -- in which the gate was opened last}.
