@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -131,3 +132,12 @@ async def test_a_process_that_ends_is_not_noticed_while_its_bytes_are_held() -> 
             assert not connections[0].is_closing()
         await eventually(connections[0].is_closing)
         assert await asked(other, b"after") == b"after"
+
+
+async def test_a_connection_that_is_closed_before_its_process_is_looked_for_reaches_nobody() -> None:
+    """Nobody is searched for it: members of a cluster could reconnect faster than they are found."""
+    async with echo() as (_, port, connections):
+        socket.create_connection((LOOPBACK, port)).close()
+        stream = await asyncio.open_connection(LOOPBACK, port)
+        assert await asked(stream, b"after") == b"after"
+        assert len(connections) == 1

@@ -312,7 +312,11 @@ class Network:
 
     async def _connect(self, near: End, host: str, port: int, name: str) -> None:
         address = near.transport.get_extra_info("peername"), near.transport.get_extra_info("sockname")
-        near.name = owner(address[0][1], address[1][1], self.pids())
+        found = owner(address[0][1], address[1][1], self.pids())
+        if found is None:
+            near.transport.abort()
+            return
+        near.name = found
         for ends in ((near.name, name), (name, near.name)):
             rule = self._rule(*ends)
             if rule is not None and rule.happens is Break.CUT:
@@ -350,9 +354,16 @@ def _is_over(near: End) -> bool:
     return near.transport.is_closing() and near.other.transport.is_closing()
 
 
-def owner(port: int, peer: int, pids: Mapping[str, int]) -> str:
-    """Return the name of the process with the connection from `port` to `peer`; empty for one without a name."""
-    link = f"socket:[{_inode(port, peer)}]"
+def owner(port: int, peer: int, pids: Mapping[str, int]) -> str | None:
+    """Return the name of the process with the connection from `port` to `peer`.
+
+    It is empty for a process without a name, and None where the connection has been closed: a search of all
+    processes for it would take so long that members of a cluster, who try again each 2.5 s, never met again.
+    """
+    inode = _inode(port, peer)
+    if not inode:
+        return None
+    link = f"socket:[{inode}]"
     return next((name for name, pid in pids.items() if _has(pid, link)), "")
 
 
