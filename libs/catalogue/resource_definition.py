@@ -77,8 +77,6 @@ class Resource:
     computed: Callable[[Stored], Document] | None = None
     timed: Callable[[Stored, int], Document] | None = None
     """Computes members that also depend on the time (us), so the entity tag includes them."""
-    computed_members: Mapping[str, Document] = field(default_factory=dict)
-    """JSON schemas of the members from `computed` and `timed`, for the documentation."""
     operations: frozenset[Operation] = OPERATIONS
     """Operations of the generic routes; others have their own router or do not exist."""
 

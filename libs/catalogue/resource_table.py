@@ -23,7 +23,6 @@ from libs.catalogue.schemas.app import AccountSettings, App, CloudSettings, Pack
 from libs.catalogue.schemas.content import Article, Convention, Feed, Survey, Timeslot
 from libs.catalogue.schemas.contest import Contest, Link, Participant, Show, StoredVoteSource
 from libs.catalogue.schemas.media import (
-    SIZES,
     Access,
     File,
     Image,
@@ -34,7 +33,7 @@ from libs.catalogue.schemas.media import (
 )
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.tally.contest import MILLION, Phase
+from libs.tally.contest import MILLION
 from libs.tally.time_conversion import timestamp
 
 
@@ -152,14 +151,6 @@ CONTESTS: Final = Resource(
     judge_deletion=closing_record.judge_deletion,
     refusals={"PATCH": ("contest_final", "in_use"), "DELETE": ("contest_final",)},
     timed=_phase,
-    computed_members={
-        "phase": {
-            "type": "string",
-            "enum": [phase.value for phase in Phase],
-            "description": "`setup` until `publish`, `announced` until `start`, `running` until `end`, then "
-            "`finished`.",
-        },
-    },
 )
 
 PARTICIPANTS: Final = Resource(
@@ -174,31 +165,6 @@ PARTICIPANTS: Final = Resource(
     judge=_judge_status,
     refusals={"PATCH": ("status_transition",), "DELETE": ("contest_final",)},
     computed=_computed_of_participant,
-    computed_members={
-        "participant_key": {"type": "string", "description": "The same as `key`."},
-        "contest_key": {"type": "string", "description": "Key of the participant's contest."},
-        "contest_id": {"type": "string", "description": "The same as `contest_key`."},
-        "running_number": {
-            "type": "integer",
-            "description": "Number of the participant within the contest, from 1.",
-        },
-        "participated": {"type": "string", "format": "date-time", "description": "The same as `created`."},
-        "image": {"type": "object", "description": "Its `key` is `image_key`; empty without one."},
-        "vote_count": {
-            "type": ["integer", "null"],
-            "description": "0 unless approved; null while hidden, and for API keys without results:read.",
-        },
-        "rater_count": {
-            "type": ["integer", "null"],
-            "description": "Distinct voters; null whenever `vote_count` is.",
-        },
-        "message_count": {"type": "integer", "description": "Always 0: this service does not keep it."},
-        "waits_for_reopening": {
-            "type": ["boolean", "null"],
-            "description": "True if `status` was changed after the contest's end: the result changes only if the "
-            "contest is reopened. Null if that cannot be read at the moment.",
-        },
-    },
 )
 
 VOTE_SOURCES: Final = Resource(
@@ -304,18 +270,6 @@ FILES: Final = Resource(
     example=EXAMPLES["files"],
     arrange=nested_items.stamped("access", schema=Access, default={"access": "private"}),
     computed=_computed_of_file,
-    computed_members={
-        "is_scanned": {
-            "type": "boolean",
-            "description": "A malware scanner passed the bytes; it rejects malware. False in deployments without "
-            "a scanner.",
-        },
-        "upload_url": {
-            "type": ["string", "null"],
-            "description": "URL to PUT, GET and DELETE the bytes without an API key: keep it secret. Valid until "
-            "it is renewed or the record is deleted. Null for API keys without `content:write`.",
-        },
-    },
     operations=OPERATIONS - {"list", "delete"},
 )
 
@@ -327,27 +281,6 @@ IMAGES: Final = Resource(
     shared=lambda document: bool(document.get("public_use")),
     arrange=nested_items.stamped("access", schema=PublicAccess, default={"access": "public"}),
     computed=_computed_of_image,
-    computed_members={
-        "format": {
-            "type": "string",
-            "enum": ["jpg", "png", "webp", "gif"],
-            "description": "Format of the stored picture.",
-        },
-        "ratio": {"type": "number", "description": "Width divided by height."},
-        "url": {
-            "type": "string",
-            "format": "uri",
-            "description": "Address of the picture in its default size. It changes with the picture, so caches "
-            "never show an old one. A private picture needs an API key.",
-        },
-        "sizes": {
-            "type": "object",
-            "additionalProperties": {"type": "string", "format": "uri"},
-            "description": "Addresses by size: the longer side has at most "
-            + ", ".join(f"{pixels} pixels ({size})" for size, pixels in SIZES.items())
-            + ".",
-        },
-    },
     judge=_judge_icon,
     operations=frozenset({"get", "patch"}),
 )

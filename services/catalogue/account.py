@@ -130,10 +130,7 @@ class AccountKeys:
 
     async def get(self, account: str, key_id: str) -> ApiKey:
         """Return a key. Raises `UnknownKey`, also for one of another account."""
-        found = next((row for row in await self.all(account) if row.key_id == key_id), None)
-        if found is None:
-            raise UnknownKey(f"There is no key {key_id}.")
-        return found
+        return _named(await self.all(account), key_id)
 
     async def create(
         self, caller: ApiKey, permissions: Sequence[str], rules: KeyRules, request: WriteRequest
@@ -173,9 +170,7 @@ class AccountKeys:
         `CommandWriter.record`.
         """
         existing = await self.all(caller.account)
-        row = next((row for row in existing if row.key_id == key_id), None)
-        if row is None:
-            raise UnknownKey(f"There is no key {key_id}.")
+        row = _named(existing, key_id)
         if caller.key_id not in (key_id, *(ancestor.key_id for ancestor in row.ancestors)):
             self._check_weaker(row, caller)
         await revoke_key(self._writer, row, keeps_descendants)
@@ -215,6 +210,14 @@ def inherited(caller: ApiKey, rules: KeyRules) -> KeyRules:
         networks=rules.networks or caller.rules.networks,
         rate=caller.rules.rate if rules.rate is None else rules.rate,
     )
+
+
+def _named(rows: Sequence[ApiKey], key_id: str) -> ApiKey:
+    """Return the key with this id. Raises `UnknownKey`."""
+    for row in rows:
+        if row.key_id == key_id:
+            return row
+    raise UnknownKey(f"There is no key {key_id}.")
 
 
 def _of_request(rows: Sequence[ApiKey], request: WriteRequest) -> ApiKey | None:

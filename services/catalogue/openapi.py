@@ -56,7 +56,7 @@ def read(row: Resource) -> Schema:
         "created": TIME | {"description": "Time of creation."},
         "updated": TIME | {"description": "Time of the last change."},
     }
-    schema["properties"] = own | schema["properties"] | dict(row.computed_members) | times
+    schema["properties"] = own | schema["properties"] | dict(row.schema.computed_members) | times
     example = {"key": EXAMPLE_KEY} | row.example | {"created": EXAMPLE_TIME, "updated": EXAMPLE_TIME}
     return named(f"{row.schema.__name__}Record", schema | {"examples": [example]}, "Record")
 
@@ -94,7 +94,7 @@ def record_answer(row: Resource, description: str) -> Schema:
 def patched(row: Resource) -> Schema:
     """Describe the answer to a PATCH, with the header for a change that waits."""
     answer = record_answer(row, "The changed record.")
-    if WAITS not in row.computed_members:
+    if WAITS not in row.schema.computed_members:
         return answer
     waits = {
         "description": "What the change of `status` waits for; absent if it is in force.",

@@ -149,11 +149,12 @@ def or_null(schema: JsonSchemaValue) -> JsonSchemaValue:
 class Record(Members):
     """The members of a record that clients write; only members that were set are stored.
 
-    `owned` members are stored too, but only the server writes them and no response shows them. They are also
-    `ignored`.
+    `owned` members are stored too, but only the server writes them and no response shows them. Responses also have
+    `computed_members`, with these JSON schemas. Both are `ignored` in requests.
     """
 
     owned: ClassVar[frozenset[str]] = frozenset()
+    computed_members: ClassVar[Mapping[str, JsonSchemaValue]] = {}
 
     def stored(self) -> dict[str, Any]:
         """Return the document to store: the members that were set, normalised."""

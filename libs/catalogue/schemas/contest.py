@@ -1,9 +1,11 @@
 """Schemas of contests, participants and vote sources: current members, and those that only the legacy API uses."""
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic.json_schema import JsonSchemaValue
 
 from libs.catalogue.api_examples import EXAMPLES
 from libs.catalogue.schemas.base import (
@@ -26,6 +28,7 @@ from libs.catalogue.schemas.base import (
     require_unique,
 )
 from libs.catalogue.schemas.content import Colour
+from libs.tally.contest import Phase
 
 VoteVisibility = Literal["shown", "hidden_until_vote", "hidden_until_end", "hidden"]
 ParticipantVisibility = Literal["shown", "owner_only"]
@@ -194,7 +197,15 @@ class Contest(Record):
     owned: ClassVar[frozenset[str]] = frozenset(
         {"closing", "ordered", "reopened", "seal", "secret_erased", "titled", "votes_from"}
     )
-    ignored: ClassVar[frozenset[str]] = Record.ignored | owned | {"phase"}
+    computed_members: ClassVar[Mapping[str, JsonSchemaValue]] = {
+        "phase": {
+            "type": "string",
+            "enum": [phase.value for phase in Phase],
+            "description": "`setup` until `publish`, `announced` until `start`, `running` until `end`, then "
+            "`finished`.",
+        },
+    }
+    ignored: ClassVar[frozenset[str]] = Record.ignored | owned | computed_members.keys()
 
     title: str | None = Field(None, description="The displayed title; a contest needs none.")
     description: Description = None
@@ -239,22 +250,32 @@ class Participant(Record):
     """A participant of a contest. Only approved participants receive votes and appear in results."""
 
     owned: ClassVar[frozenset[str]] = frozenset({"titled", "judged"})
-    ignored: ClassVar[frozenset[str]] = (
-        Record.ignored
-        | owned
-        | {
-            "participant_key",
-            "contest_key",
-            "contest_id",
-            "running_number",
-            "participated",
-            "image",
-            "vote_count",
-            "rater_count",
-            "message_count",
-            "waits_for_reopening",
-        }
-    )
+    computed_members: ClassVar[Mapping[str, JsonSchemaValue]] = {
+        "participant_key": {"type": "string", "description": "The same as `key`."},
+        "contest_key": {"type": "string", "description": "Key of the participant's contest."},
+        "contest_id": {"type": "string", "description": "The same as `contest_key`."},
+        "running_number": {
+            "type": "integer",
+            "description": "Number of the participant within the contest, from 1.",
+        },
+        "participated": {"type": "string", "format": "date-time", "description": "The same as `created`."},
+        "image": {"type": "object", "description": "Its `key` is `image_key`; empty without one."},
+        "vote_count": {
+            "type": ["integer", "null"],
+            "description": "0 unless approved; null while hidden, and for API keys without results:read.",
+        },
+        "rater_count": {
+            "type": ["integer", "null"],
+            "description": "Distinct voters; null whenever `vote_count` is.",
+        },
+        "message_count": {"type": "integer", "description": "Always 0: this service does not keep it."},
+        "waits_for_reopening": {
+            "type": ["boolean", "null"],
+            "description": "True if `status` was changed after the contest's end: the result changes only if the "
+            "contest is reopened. Null if that cannot be read at the moment.",
+        },
+    }
+    ignored: ClassVar[frozenset[str]] = Record.ignored | owned | computed_members.keys()
 
     title: Title = None
     story: Description = None

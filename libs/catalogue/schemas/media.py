@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
+from pydantic.json_schema import JsonSchemaValue
 
 from libs.catalogue.schemas.base import CustomData, Description, Members, Record, ServerTime, Tags, Title
 from libs.contracts.validation import explained
@@ -81,11 +82,27 @@ def upload_id(document: dict[str, Any]) -> str:
     return found
 
 
+SIZES: Final = {"thumb": 150, "default": 800, "large": 1600}
+"""Maximum length of each rendition's longer side, in pixels."""
+
+
 class File(Record):
     """A file. The server also stores `bytes` (`KeptBytes`) and `upload_id` (see `upload_id()`)."""
 
     owned: ClassVar[frozenset[str]] = frozenset({"bytes", "upload_id"})
-    ignored: ClassVar[frozenset[str]] = Record.ignored | owned | {"is_scanned", "upload_url"}
+    computed_members: ClassVar[Mapping[str, JsonSchemaValue]] = {
+        "is_scanned": {
+            "type": "boolean",
+            "description": "A malware scanner passed the bytes; it rejects malware. False in deployments without "
+            "a scanner.",
+        },
+        "upload_url": {
+            "type": ["string", "null"],
+            "description": "URL to PUT, GET and DELETE the bytes without an API key: keep it secret. Valid until "
+            "it is renewed or the record is deleted. Null for API keys without `content:write`.",
+        },
+    }
+    ignored: ClassVar[frozenset[str]] = Record.ignored | owned | computed_members.keys()
 
     filename: Name = Field(description="The file's name.")
     file_extension: Annotated[str, Field(max_length=32)] = Field(description="The file name's extension.")
@@ -99,7 +116,28 @@ class Image(Record):
     """An image. The server also stores `picture` {object, format, width, height, size, sha256}."""
 
     owned: ClassVar[frozenset[str]] = frozenset({"picture"})
-    ignored: ClassVar[frozenset[str]] = Record.ignored | owned | {"format", "ratio", "url", "sizes"}
+    computed_members: ClassVar[Mapping[str, JsonSchemaValue]] = {
+        "format": {
+            "type": "string",
+            "enum": ["jpg", "png", "webp", "gif"],
+            "description": "Format of the stored picture.",
+        },
+        "ratio": {"type": "number", "description": "Width divided by height."},
+        "url": {
+            "type": "string",
+            "format": "uri",
+            "description": "Address of the picture in its default size. It changes with the picture, so caches "
+            "never show an old one. A private picture needs an API key.",
+        },
+        "sizes": {
+            "type": "object",
+            "additionalProperties": {"type": "string", "format": "uri"},
+            "description": "Addresses by size: the longer side has at most "
+            + ", ".join(f"{pixels} pixels ({size})" for size, pixels in SIZES.items())
+            + ".",
+        },
+    }
+    ignored: ClassVar[frozenset[str]] = Record.ignored | owned | computed_members.keys()
 
     title: Title = None
     access: PublicAccess = Field(default_factory=PublicAccess, description="Read access; public by default.")
@@ -108,10 +146,6 @@ class Image(Record):
     public_use: bool = Field(False, description="Legacy: records of other accounts may refer to it.")
     is_icon: bool = Field(False, description="Legacy: an icon, always a PNG; cannot be changed later.")
     tags: Tags = Field([])
-
-
-SIZES: Final = {"thumb": 150, "default": 800, "large": 1600}
-"""Maximum length of each rendition's longer side, in pixels."""
 
 
 def picture_version(document: Mapping[str, Any]) -> str:

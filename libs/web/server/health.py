@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,6 +11,7 @@ from starlette.routing import Route
 from libs.telemetry.redaction import redacted
 from libs.web.responses import NO_STORE, OncePerSecond, json_response
 
+Handler = Callable[[Request], Awaitable[Response]]
 Check = Callable[[], Awaitable[None]]
 """Returns if the dependency is available; otherwise raises, with a message for the operator."""
 
@@ -20,13 +20,6 @@ READY = "ready"
 UNAVAILABLE = "unavailable"
 
 logger = logging.getLogger(__name__)
-
-
-class Endpoints(NamedTuple):
-    """The handlers of `/livez` and `/readyz`."""
-
-    livez: Callable[[Request], Awaitable[Response]]
-    readyz: Callable[[Request], Awaitable[Response]]
 
 
 def health_routes(checks: Mapping[str, Check], optional_checks: Mapping[str, Check]) -> list[Route]:
@@ -43,8 +36,8 @@ async def reasons_of(checks: Mapping[str, Check]) -> dict[str, str]:
     return dict(zip(checks, await asyncio.gather(*map(_reason, checks.values())), strict=True))
 
 
-def endpoints(checks: Mapping[str, Check], optional_checks: Mapping[str, Check]) -> Endpoints:
-    """Return handlers that share what they have logged and checked."""
+def endpoints(checks: Mapping[str, Check], optional_checks: Mapping[str, Check]) -> tuple[Handler, Handler]:
+    """Return the handlers of `/livez` and `/readyz`, which share what they have logged and checked."""
     logged: dict[str, str] = {}
 
     async def check_liveness(_: Request) -> Response:
@@ -77,7 +70,7 @@ def endpoints(checks: Mapping[str, Check], optional_checks: Mapping[str, Check])
         status = 200 if ready else 503
         return json_response({"ready": ready, "dependencies": dependencies}, status, NO_STORE)
 
-    return Endpoints(check_liveness, check_readiness)
+    return check_liveness, check_readiness
 
 
 async def _reason(check: Check) -> str:

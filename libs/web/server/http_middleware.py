@@ -137,11 +137,6 @@ class HttpMiddleware:
         return self.app
 
 
-def never_refuse() -> TallyError | None:
-    """Refuse no request."""
-    return None
-
-
 def is_for_operators(path: str) -> bool:
     if path == FOR_PLATFORMS or path.startswith(f"{FOR_PLATFORMS}/"):
         return False

@@ -32,7 +32,7 @@ from libs.web.server.background_server import listen, serve_in_background
 from libs.web.server.connection_limits import ConnectionLimits
 from libs.web.server.health import Check, endpoints
 from libs.web.server.http_connection import HttpConfig
-from libs.web.server.http_middleware import HttpMiddleware, Refusal, never_refuse
+from libs.web.server.http_middleware import HttpMiddleware, Refusal
 from libs.web.server.metrics import MetricRefresher, metrics_route
 from libs.web.server.tracing import Traced
 from libs.web.settings import CLOSE_S, DRAIN_S, HttpSettings
@@ -109,7 +109,7 @@ class HttpModule:
     optional_checks: Mapping[str, Check] = field(default_factory=dict)
     enrichers: Mapping[str, Complete] = field(default_factory=dict)
     by_votes: ByVotes | None = None
-    refusal: Refusal = never_refuse
+    refusal: Refusal | None = None
     rate_counts: SharedCounts | None = None
 
 
@@ -120,9 +120,7 @@ def build_app(title: str, http_modules: Sequence[HttpModule], **options: Any) ->
     app = DocumentedApp(title=title, redirect_slashes=False, telemetry=silent, **options)
     handle_errors(app)
     checks, optional_checks = dict[str, Check](), dict[str, Check]()
-    app.state.refusals = [
-        http_module.refusal for http_module in http_modules if http_module.refusal is not never_refuse
-    ]
+    app.state.refusals = [each.refusal for each in http_modules if each.refusal is not None]
     app.state.rate_counts = next((each.rate_counts for each in http_modules if each.rate_counts is not None), None)
     for http_module in http_modules:
         app.router.routes.extend(http_module.hot)

@@ -5,14 +5,12 @@ import asyncio
 import pytest
 
 from libs.catalogue.commands import WriteRequest
-from libs.catalogue.errors import InUse, StatusTransition, VersionConflict
+from libs.catalogue.errors import StatusTransition, VersionConflict
+from libs.catalogue.records import Fits
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import ValidationFailed
-from libs.tally.errors import (
-    NotFound,
-    ViewsUnavailable,
-)
-from tests.libs.catalogue.conftest import CRATES, TABLE, TAGS
+from libs.tally.errors import NotFound
+from tests.libs.catalogue.conftest import CRATES, TABLE
 from tests.support.catalogue import Catalogue
 
 CONTESTS, PARTICIPANTS = TABLE["contests"], TABLE["participants"]
@@ -94,47 +92,36 @@ async def test_a_patch_that_changes_nothing_keeps_the_version(catalogue: Catalog
     assert await catalogue.record_service.patch(CONTESTS, account, stored.key, {"title": "One"}) == stored
 
 
-async def test_of_two_patches_with_the_same_precondition_one_loses(catalogue: Catalogue, account: str) -> None:
-    stored = await catalogue.create("contests", account, {})
-
-    def fits(found: Stored) -> bool:
-        return found.version == stored.version
-
-    results = await asyncio.gather(
-        *(
-            record_service.patch(CONTESTS, account, stored.key, {"title": str(number)}, fits)
-            for number, record_service in enumerate([catalogue.record_service, catalogue.another_record_service()])
-        ),
-        return_exceptions=True,
-    )
-    assert [type(result) for result in results if isinstance(result, Exception)] == [VersionConflict]
-    with pytest.raises(VersionConflict):
-        await catalogue.record_service.delete(CONTESTS, account, stored.key, fits)
-
-
-async def test_a_guarded_delete_and_a_guarded_patch_exclude_one_another(
-    catalogue: Catalogue, account: str
+@pytest.mark.parametrize("is_delete", [False, True])
+async def test_of_two_writes_with_the_same_precondition_one_loses(
+    catalogue: Catalogue, account: str, is_delete: bool
 ) -> None:
+    other = catalogue.another_record_service()
     for _ in range(5):
         stored = await catalogue.create("contests", account, {})
 
         def fits(found: Stored, version: int = stored.version) -> bool:
             return found.version == version
 
-        results = await asyncio.gather(
-            catalogue.record_service.patch(CONTESTS, account, stored.key, {"title": "x"}, fits),
-            catalogue.another_record_service().delete(CONTESTS, account, stored.key, fits),
-            return_exceptions=True,
+        of_other = (
+            other.delete(CONTESTS, account, stored.key, fits)
+            if is_delete
+            else other.patch(CONTESTS, account, stored.key, {"title": "y"}, fits)
         )
+        patch = catalogue.record_service.patch(CONTESTS, account, stored.key, {"title": "x"}, fits)
+        results = await asyncio.gather(patch, of_other, return_exceptions=True)
         assert sum(isinstance(result, VersionConflict | NotFound) for result in results) == 1
 
 
-async def test_patches_without_a_precondition_lose_nothing(catalogue: Catalogue, account: str) -> None:
+@pytest.mark.parametrize("fits", [None, lambda _: True], ids=["without", "of any version, as by If-Match: *"])
+async def test_patches_that_fit_every_version_lose_nothing(
+    catalogue: Catalogue, account: str, fits: Fits | None
+) -> None:
     stored = await catalogue.create("contests", account, {})
     engines = [catalogue.record_service, catalogue.another_record_service(), catalogue.another_record_service()]
     await asyncio.gather(
         *(
-            engines[number % 3].patch(CONTESTS, account, stored.key, {"custom_data": {str(number): number}})
+            engines[number % 3].patch(CONTESTS, account, stored.key, {"custom_data": {str(number): number}}, fits)
             for number in range(12)
         )
     )
@@ -153,16 +140,6 @@ async def test_running_numbers_have_no_gaps_and_no_doubles(catalogue: Catalogue,
     assert sorted(r.number for r in results if isinstance(r, Stored)) == list(range(1, 51))
     config = await catalogue.views.contest_config(account, contest.key)
     assert [stored.number for stored in config.participants] == list(range(1, 51))
-
-
-async def test_deleting_a_contest_takes_its_participants_along(catalogue: Catalogue, account: str) -> None:
-    contest = await catalogue.create("contests", account, {})
-    participant = await catalogue.create("participants", account, {}, contest.key)
-    await catalogue.record_service.delete(CONTESTS, account, contest.key)
-    for row, stored in ((CONTESTS, contest), (PARTICIPANTS, participant)):
-        with pytest.raises(NotFound):
-            await catalogue.record_service.get(row, account, stored.key)
-    assert await catalogue.views.find_owner("contests", contest.key) is None
 
 
 async def test_no_participant_outlives_its_contest(catalogue: Catalogue, account: str) -> None:
@@ -190,18 +167,6 @@ async def test_a_delete_cannot_race_a_new_reference(catalogue: Catalogue, accoun
         assert (deleted is None) != isinstance(label, Stored)
 
 
-async def test_a_part_that_children_refer_to_cannot_be_taken_away(catalogue: Catalogue, account: str) -> None:
-    crate = await catalogue.create("crates", account, {"shelves": [{"id": "top"}, {"id": "bottom"}]})
-    tag = await catalogue.create("shelf_tags", account, {"shelf": "top"}, crate.key)
-    with pytest.raises(InUse):
-        await catalogue.record_service.patch(CRATES, account, crate.key, {"shelves": [{"id": "bottom"}]})
-    await catalogue.record_service.delete(TAGS, account, tag.key)
-    await catalogue.record_service.patch(CRATES, account, crate.key, {"shelves": [{"id": "bottom"}]})
-    with pytest.raises(ValidationFailed):
-        await catalogue.create("shelf_tags", account, {"shelf": "top"}, crate.key)
-    await catalogue.record_service.delete(CRATES, account, crate.key)
-
-
 async def test_a_status_never_goes_back_to_pending(catalogue: Catalogue, account: str) -> None:
     body = {"contest_config": {"participant_default_status": "pending"}}
     contest = await catalogue.create("contests", account, body)
@@ -227,15 +192,3 @@ async def test_what_no_record_can_be_called_never_gets_into_the_log(
     with pytest.raises(ValidationFailed) as caught:
         await catalogue.create("labels", account, {"crate": {"key": key}})
     assert caught.value.data["errors"][0]["pointer"] == "/crate/key"
-
-
-async def test_a_view_destroyed_and_folded_again_is_the_same(catalogue: Catalogue, account: str) -> None:
-    contest = await catalogue.create("contests", account, {"title": "x"})
-    made = [await catalogue.create("participants", account, {}, contest.key) for _ in range(3)]
-    before = await catalogue.views.contest_config(account, contest.key)
-    await catalogue.destroy_view(account)
-    with pytest.raises(ViewsUnavailable):
-        await catalogue.views.contest_config(account, contest.key)
-    await catalogue.create("contests", account, {})  # the projector checks when there is something to fold
-    assert await catalogue.views.get(account, "participants", made[-1].key) == made[-1]
-    assert await catalogue.views.contest_config(account, contest.key) == before

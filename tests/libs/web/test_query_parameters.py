@@ -1,6 +1,6 @@
 """What is cached by a caller's query is bounded in number and in size."""
 
-from libs.web.door.query_parameters import MOST_CACHED, MOST_CACHED_BYTES, cached_by_query
+from libs.web.door.query_parameters import MOST_CACHED_BYTES, cached_by_query
 
 
 def test_short_queries_are_parsed_once_and_long_ones_are_not_kept() -> None:
@@ -17,16 +17,3 @@ def test_short_queries_are_parsed_once_and_long_ones_are_not_kept() -> None:
     long = b"a" * (MOST_CACHED_BYTES + 1)
     assert [parse(long, 1) for _ in range(3)] == [len(long) + 1] * 3
     assert len(parsed) == 5
-
-
-def test_the_least_recent_query_is_dropped() -> None:
-    parsed: list[bytes] = []
-
-    @cached_by_query
-    def parse(query: bytes) -> None:
-        parsed.append(query)
-
-    for number in range(MOST_CACHED + 1):
-        parse(b"%d" % number)
-    parse(b"0")
-    assert parsed[-1] == b"0"

@@ -113,5 +113,6 @@ async def host() -> AsyncIterator[WebHost]:
 
 @pytest.fixture
 async def client(place: Place) -> AsyncIterator[httpx.AsyncClient]:
-    async with place.client() as client:
+    """Of an account of its own, with all permissions, in production."""
+    async with place.legacy() as client:
         yield client

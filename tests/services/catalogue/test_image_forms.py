@@ -60,16 +60,7 @@ async def test_the_name_of_a_file_is_its_title_and_nothing_more(client: httpx.As
         assert (image["title"], image["format"]) == (title, "jpg")
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b"<svg xmlns='http://www.w3.org/2000/svg'/>",
-        b"%PDF-1.7",
-        picture("jpg", 400, 300)[:-900],
-        bomb(3_000, 3_000),
-    ],
-)
+@pytest.mark.parametrize("data", [b"", bomb(3_000, 3_000)])
 async def test_what_is_no_picture_is_refused_and_not_kept(
     place: Place, client: httpx.AsyncClient, data: bytes
 ) -> None:

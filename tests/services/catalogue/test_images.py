@@ -108,10 +108,3 @@ async def test_a_picture_stays_where_its_record_may_yet_come(
             assert (await eventually(lambda: unfolded.views.get("a", "images", key))) is not None
             kept = StoredPicture.of((await unfolded.record_service.get(IMAGES, "a", key)).document)
             assert await place.image_store("unfolded").show("a", key, kept, "thumb") is not None
-
-
-async def test_a_picture_goes_where_its_record_cannot_come(place: Place, client: httpx.AsyncClient) -> None:
-    before = await place.store.names("worlds")
-    refused = await upload(client, picture(), access={"access": "secret"})
-    assert pointers(refused) == (422, ["/access/access"])
-    assert await place.store.names("worlds") == before

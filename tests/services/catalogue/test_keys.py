@@ -1,7 +1,6 @@
-"""API keys by their owner: shown once, listed without their texts, never more than the calling key has."""
+"""API keys by their client: shown once, listed without their texts, never more than the calling key has."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -20,13 +19,6 @@ MEMBERS = {"key_id", "name", "permissions", "expires", "networks", "rate", "pare
 LATER, LATEST = "2098-01-01T00:00:00.000000Z", "2099-01-01T00:00:00.000000Z"
 
 
-@pytest.fixture
-async def owner(place: Place) -> AsyncIterator[httpx.AsyncClient]:
-    """Of an account of its own, with all permissions."""
-    async with place.client() as client:
-        yield client
-
-
 async def made(client: httpx.AsyncClient, headers: dict[str, str] | None = None, **body: Any) -> dict[str, Any]:
     answer = await client.post("/keys", json={"permissions": ["content:read"]} | body, headers=headers)
     assert answer.status_code == 201, answer.text
@@ -42,32 +34,35 @@ async def status_with(client: httpx.AsyncClient, key: dict[str, Any]) -> int:
     return (await client.get("/contests", headers=bearer(key))).status_code
 
 
-async def test_a_key_is_made_shown_once_used_and_revoked(owner: httpx.AsyncClient) -> None:
-    answer = await owner.post("/keys", json={"name": "Backend", "permissions": ["content:read"]})
+async def test_a_key_is_made_shown_once_used_and_revoked(client: httpx.AsyncClient) -> None:
+    answer = await client.post("/keys", json={"name": "Backend", "permissions": ["content:read"]})
     key = answer.json()
     assert (answer.status_code, answer.headers["location"]) == (201, f"/keys/{key['key_id']}")
     assert answer.headers["cache-control"] == "no-store"
     assert set(key) == MEMBERS | {"api_key"}
     assert (key["name"], key["permissions"], key["expires"]) == ("Backend", ["content:read"], None)
-    assert await status_with(owner, key) == 200
-    read = await owner.get(answer.headers["location"])
+    assert await status_with(client, key) == 200
+    read = await client.get(answer.headers["location"])
     assert read.json() == {name: key[name] for name in MEMBERS}
-    listed = (await owner.get("/keys")).json()
+    listed = (await client.get("/keys")).json()
     assert listed["data"][0] == read.json()
     assert key["api_key"].rpartition("_")[2] not in str(listed)
-    assert (await owner.delete(answer.headers["location"])).status_code == 204
+    assert (await client.delete(answer.headers["location"])).status_code == 204
 
     async def is_refused() -> bool:
-        return await status_with(owner, key) == 401
+        return await status_with(client, key) == 401
 
     await eventually(is_refused)
-    assert code(await owner.delete(answer.headers["location"])) == (404, "not_found")
-    assert code(await owner.get(answer.headers["location"])) == (404, "not_found")
+    assert code(await client.delete(answer.headers["location"])) == (404, "not_found")
+    assert code(await client.get(answer.headers["location"])) == (404, "not_found")
 
 
-async def test_every_route_needs_the_permission(place: Place, owner: httpx.AsyncClient) -> None:
+async def test_every_route_needs_the_permission(place: Place, client: httpx.AsyncClient) -> None:
     others = [permission for permission in PERMISSIONS if permission != "keys:manage"]
-    async with place.client(*others, account=owner.headers["x-account"]) as client, place.anonymous() as anonymous:
+    async with (
+        place.client(*others, account=client.headers["x-account"]) as client,
+        place.anonymous() as anonymous,
+    ):
         for method, path in (("GET", "/keys"), ("POST", "/keys"), ("GET", "/keys/k"), ("DELETE", "/keys/k")):
             body = {"permissions": ["content:read"]} if method == "POST" else None
             refused = await client.request(method, path, json=body)
@@ -75,8 +70,8 @@ async def test_every_route_needs_the_permission(place: Place, owner: httpx.Async
             assert code(await anonymous.request(method, path, json=body)) == (401, "unauthorized")
 
 
-async def test_nobody_hands_out_a_permission_that_he_lacks(place: Place, owner: httpx.AsyncClient) -> None:
-    account = owner.headers["x-account"]
+async def test_nobody_hands_out_a_permission_that_he_lacks(place: Place, client: httpx.AsyncClient) -> None:
+    account = client.headers["x-account"]
     async with place.client("keys:manage", "content:read", account=account) as manager:
         refused = await manager.post("/keys", json={"permissions": ["content:read", "votes:write"]})
         assert (code(refused), refused.json()["permission"]) == ((403, "forbidden"), "votes:write")
@@ -117,10 +112,10 @@ async def test_nobody_hands_out_more_time_networks_or_rate_than_he_has(place: Pl
             )
 
 
-async def test_without_a_rate_of_his_own_nobody_exceeds_that_of_the_deployment(owner: httpx.AsyncClient) -> None:
-    assert (await made(owner, rate=1))["rate"] == 1
+async def test_without_a_rate_of_his_own_nobody_exceeds_that_of_the_deployment(client: httpx.AsyncClient) -> None:
+    assert (await made(client, rate=1))["rate"] == 1
     for rate in (0, 1_000_000):
-        refused = await owner.post("/keys", json={"permissions": ["content:read"], "rate": rate})
+        refused = await client.post("/keys", json={"permissions": ["content:read"], "rate": rate})
         assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/rate")
 
 
@@ -137,24 +132,26 @@ async def test_without_a_rate_of_his_own_nobody_exceeds_that_of_the_deployment(o
         ({"api_key": "tk_"}, "/api_key"),
     ],
 )
-async def test_a_key_that_is_none_is_refused(owner: httpx.AsyncClient, body: dict[str, Any], pointer: str) -> None:
+async def test_a_key_that_is_none_is_refused(
+    client: httpx.AsyncClient, body: dict[str, Any], pointer: str
+) -> None:
     sent = body if not body or "permissions" in body else {"permissions": ["content:read"]} | body
-    refused = await owner.post("/keys", json=sent)
+    refused = await client.post("/keys", json=sent)
     assert (code(refused), refused.json()["errors"][0]["pointer"]) == ((422, "validation_failed"), pointer)
 
 
-async def test_a_repeated_request_makes_one_key_and_shows_it_once(owner: httpx.AsyncClient) -> None:
+async def test_a_repeated_request_makes_one_key_and_shows_it_once(client: httpx.AsyncClient) -> None:
     body, once = {"name": "once", "permissions": ["content:read"]}, {"Idempotency-Key": "k1"}
-    answers = await asyncio.gather(*(owner.post("/keys", json=body, headers=once) for _ in range(3)))
-    again = await owner.post("/keys", json=body, headers=once)
+    answers = await asyncio.gather(*(client.post("/keys", json=body, headers=once) for _ in range(3)))
+    again = await client.post("/keys", json=body, headers=once)
     assert {answer.status_code for answer in [*answers, again]} == {201}
     assert len({answer.json()["key_id"] for answer in [*answers, again]}) == 1
     [shown] = [answer.json() for answer in answers if answer.json()["api_key"]]
     assert (again.json()["api_key"], again.headers["idempotent-replayed"]) == (None, "true")
-    assert await status_with(owner, shown) == 200
-    other = await owner.post("/keys", json=body | {"name": "other"}, headers=once)
+    assert await status_with(client, shown) == 200
+    other = await client.post("/keys", json=body | {"name": "other"}, headers=once)
     assert code(other) == (422, "idempotency_key_reused")
-    listed = (await owner.get("/keys")).json()["data"]
+    listed = (await client.get("/keys")).json()["data"]
     assert [key["name"] for key in listed].count("once") == 1
 
 
@@ -170,44 +167,44 @@ async def is_live(client: httpx.AsyncClient, key: dict[str, Any]) -> bool:
     return (await client.get(f"/keys/{key['key_id']}")).status_code == 200
 
 
-async def family(owner: httpx.AsyncClient) -> list[dict[str, Any]]:
+async def family(client: httpx.AsyncClient) -> list[dict[str, Any]]:
     """A manager, a manager made with it, and a key made with that one."""
-    manager = await made(owner, permissions=["keys:manage", "content:read"])
-    child = await made(owner, permissions=["keys:manage", "content:read"], headers=bearer(manager))
-    return [manager, child, await made(owner, headers=bearer(child))]
+    manager = await made(client, permissions=["keys:manage", "content:read"])
+    child = await made(client, permissions=["keys:manage", "content:read"], headers=bearer(manager))
+    return [manager, child, await made(client, headers=bearer(child))]
 
 
-async def test_a_key_names_the_one_that_made_it(owner: httpx.AsyncClient) -> None:
-    manager, child, grandchild = await family(owner)
+async def test_a_key_names_the_one_that_made_it(client: httpx.AsyncClient) -> None:
+    manager, child, grandchild = await family(client)
     assert (child["parent"], grandchild["parent"]) == (manager["key_id"], child["key_id"])
-    listed = {key["key_id"]: key["parent"] for key in (await owner.get("/keys")).json()["data"]}
+    listed = {key["key_id"]: key["parent"] for key in (await client.get("/keys")).json()["data"]}
     assert (listed[child["key_id"]], listed[grandchild["key_id"]]) == (manager["key_id"], child["key_id"])
 
 
-async def test_keys_end_with_the_one_that_they_descend_from(owner: httpx.AsyncClient) -> None:
-    manager, child, grandchild = await family(owner)
-    other = await made(owner)
-    assert (await owner.delete(f"/keys/{manager['key_id']}")).status_code == 204
-    assert not any([await is_live(owner, key) for key in (manager, child, grandchild)])
-    assert await is_live(owner, other)
+async def test_keys_end_with_the_one_that_they_descend_from(client: httpx.AsyncClient) -> None:
+    manager, child, grandchild = await family(client)
+    other = await made(client)
+    assert (await client.delete(f"/keys/{manager['key_id']}")).status_code == 204
+    assert not any([await is_live(client, key) for key in (manager, child, grandchild)])
+    assert await is_live(client, other)
 
     async def are_refused() -> bool:
-        return {await status_with(owner, key) for key in (manager, child, grandchild)} == {401}
+        return {await status_with(client, key) for key in (manager, child, grandchild)} == {401}
 
     await eventually(are_refused)
 
 
-async def test_descendants_can_be_kept_and_still_belong_to_their_ancestor(owner: httpx.AsyncClient) -> None:
-    manager, child, grandchild = await family(owner)
-    wrong = await owner.delete(f"/keys/{manager['key_id']}", params={"descendants": "ask"})
-    assert (code(wrong), await is_live(owner, manager)) == ((422, "validation_failed"), True)
-    kept = await owner.delete(f"/keys/{manager['key_id']}", params={"descendants": "keep"})
+async def test_descendants_can_be_kept_and_still_belong_to_their_ancestor(client: httpx.AsyncClient) -> None:
+    manager, child, grandchild = await family(client)
+    wrong = await client.delete(f"/keys/{manager['key_id']}", params={"descendants": "ask"})
+    assert (code(wrong), await is_live(client, manager)) == ((422, "validation_failed"), True)
+    kept = await client.delete(f"/keys/{manager['key_id']}", params={"descendants": "keep"})
     assert kept.status_code == 204
-    assert [await is_live(owner, key) for key in (manager, child, grandchild)] == [False, True, True]
-    read = (await owner.get(f"/keys/{child['key_id']}")).json()
+    assert [await is_live(client, key) for key in (manager, child, grandchild)] == [False, True, True]
+    read = (await client.get(f"/keys/{child['key_id']}")).json()
     assert read["parent"] == manager["key_id"]
-    assert (await owner.delete(f"/keys/{child['key_id']}")).status_code == 204
-    assert not await is_live(owner, grandchild)
+    assert (await client.delete(f"/keys/{child['key_id']}")).status_code == 204
+    assert not await is_live(client, grandchild)
 
 
 async def test_a_revoked_key_makes_no_other(place: Place) -> None:
@@ -221,29 +218,29 @@ async def test_a_revoked_key_makes_no_other(place: Place) -> None:
         await issue_key(writer, account, ["content:read"], ancestors=(KeyAncestor(elsewhere.key_id, None),))
 
 
-async def test_a_key_descends_from_at_most_four_others(owner: httpx.AsyncClient) -> None:
-    key, depth = await made(owner, permissions=["keys:manage"]), 1
+async def test_a_key_descends_from_at_most_four_others(client: httpx.AsyncClient) -> None:
+    key, depth = await made(client, permissions=["keys:manage"]), 1
     while depth < 4:
-        key, depth = await made(owner, permissions=["keys:manage"], headers=bearer(key)), depth + 1
-    refused = await owner.post("/keys", json={"permissions": ["keys:manage"]}, headers=bearer(key))
+        key, depth = await made(client, permissions=["keys:manage"], headers=bearer(key)), depth + 1
+    refused = await client.post("/keys", json={"permissions": ["keys:manage"]}, headers=bearer(key))
     assert code(refused) == (422, "validation_failed")
 
 
-async def test_a_manager_revokes_only_what_it_could_have_made(place: Place, owner: httpx.AsyncClient) -> None:
-    writer, account = place.environments["production"].writer, owner.headers["x-account"]
+async def test_a_manager_revokes_only_what_it_could_have_made(place: Place, client: httpx.AsyncClient) -> None:
+    writer, account = place.environments["production"].writer, client.headers["x-account"]
     rules = KeyRules("", microseconds(parse_timestamp(LATER)), ("127.0.0.0/8",), 7)
     weak = await issue_key(writer, account, ["keys:manage", "content:read"], rules)
     headers = {"authorization": f"Bearer {weak.api_key}"}
     stronger = [
-        await made(owner, permissions=["content:read", "votes:write"]),
-        await made(owner),
-        await made(owner, expires=LATEST, networks=["127.0.0.0/8"], rate=7),
-        await made(owner, expires=LATER, networks=["126.0.0.0/7"], rate=7),
-        await made(owner, expires=LATER, networks=["127.0.0.0/8"], rate=8),
+        await made(client, permissions=["content:read", "votes:write"]),
+        await made(client),
+        await made(client, expires=LATEST, networks=["127.0.0.0/8"], rate=7),
+        await made(client, expires=LATER, networks=["126.0.0.0/7"], rate=7),
+        await made(client, expires=LATER, networks=["127.0.0.0/8"], rate=8),
     ]
     for key in stronger:
-        assert code(await owner.delete(f"/keys/{key['key_id']}", headers=headers)) == (403, "forbidden")
-        assert await is_live(owner, key)
-    weaker = await made(owner, expires=LATER, networks=["127.0.0.1/32"], rate=7)
-    assert (await owner.delete(f"/keys/{weaker['key_id']}", headers=headers)).status_code == 204
-    assert (await owner.delete(f"/keys/{weak.key_id}", headers=headers)).status_code == 204
+        assert code(await client.delete(f"/keys/{key['key_id']}", headers=headers)) == (403, "forbidden")
+        assert await is_live(client, key)
+    weaker = await made(client, expires=LATER, networks=["127.0.0.1/32"], rate=7)
+    assert (await client.delete(f"/keys/{weaker['key_id']}", headers=headers)).status_code == 204
+    assert (await client.delete(f"/keys/{weak.key_id}", headers=headers)).status_code == 204

@@ -1,19 +1,9 @@
 """Legacy contests without the query service: permissions, and faults of bodies and queries."""
 
-import json
-from collections.abc import AsyncIterator
-from typing import Any
-
 import httpx
 import pytest
 
 from tests.services.catalogue.conftest import Place
-
-
-@pytest.fixture
-async def client(place: Place) -> AsyncIterator[httpx.AsyncClient]:
-    async with place.legacy() as client:
-        yield client
 
 
 async def test_a_write_needs_the_permission_and_the_answer_names_it(
@@ -37,30 +27,6 @@ async def test_items_that_are_no_timeslots_are_named_beside_wrong_ones(client: h
     message = answer.json()["error"]["message"]
     assert answer.status_code == 400
     assert [each.partition(":")[0] for each in message.split("; ")] == ["0", "1.title", "2", "3.start"]
-
-
-async def test_a_body_can_be_too_large(client: httpx.AsyncClient) -> None:
-    bodies: list[dict[str, Any]] = [
-        {"json": {"text": "x" * (1 << 20)}},
-        {"data": {"text": "x" * (1 << 20)}},
-        {"json": {"text": "x" * 950_000}},
-    ]
-    for body in bodies:
-        answer = await client.post("/legacy/contests", **body)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "payload_too_large")
-
-
-async def test_an_integer_beyond_64_bits_is_refused_in_json_and_in_forms(client: httpx.AsyncClient) -> None:
-    wide = {"n": 2**70}
-    bodies: list[dict[str, Any]] = [
-        {"json": {"custom_data": wide}},
-        {"data": {"custom_data": json.dumps(wide)}},
-    ]
-    for body in bodies:
-        answer = await client.post("/legacy/contests", **body)
-        assert answer.status_code == 400
-        assert "custom_data" in answer.json()["error"]["message"]
-        assert "64 bits" in answer.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("field", ["custom_data", "add_participants", "tags"])

@@ -1,7 +1,6 @@
 """Article feeds: a change of their pages is one event, also under concurrent changes."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -12,12 +11,6 @@ from libs.catalogue.resource_table import FEEDS
 from libs.contracts.catalogue_events import Stored
 from libs.legacy.feeds import PAGE_ITEMS, Pages
 from tests.services.catalogue.conftest import Place
-
-
-@pytest.fixture
-async def client(place: Place) -> AsyncIterator[httpx.AsyncClient]:
-    async with place.legacy() as client:
-        yield client
 
 
 class Reel:

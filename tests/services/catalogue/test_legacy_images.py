@@ -14,12 +14,6 @@ from tests.support.web_host import WebHost
 
 
 @pytest.fixture
-async def client(place: Place) -> AsyncIterator[httpx.AsyncClient]:
-    async with place.legacy() as client:
-        yield client
-
-
-@pytest.fixture
 async def other(place: Place) -> AsyncIterator[httpx.AsyncClient]:
     async with place.legacy() as client:
         yield client
@@ -97,18 +91,6 @@ async def test_who_reads_a_picture_while_it_is_replaced_gets_the_new_one(
     monkeypatch.setattr(ImageStore, "show", after_an_update)
     read = await client.get(f"/media/image/{key}")
     assert (read.status_code, opened(read.content).size) == (200, (30, 10))
-
-
-async def test_a_picture_that_is_too_large_is_refused_and_nothing_kept(
-    place: Place, client: httpx.AsyncClient
-) -> None:
-    before = await place.names()
-    for data in (b"x" * (MAX_BYTES + 1), b"x" * (MAX_BYTES + 3_000_000)):
-        answer = await client.post("/legacy/images", files={"src": ("a.png", data)})
-        assert refused(answer, "payload_too_large")
-    form = {"public_use": "perhaps"}
-    assert refused(await client.post("/legacy/images", data=form, files={"src": ("a.png", picture())}))
-    assert await place.names() == before
 
 
 async def test_what_only_legacy_names_is_kept_by_an_upload_of_the_current_api(client: httpx.AsyncClient) -> None:

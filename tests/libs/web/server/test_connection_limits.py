@@ -109,15 +109,6 @@ async def test_who_sends_a_byte_at_a_time_gets_no_more_time() -> None:
         client.close()
 
 
-@pytest.mark.parametrize("body", ["", "a" * 10])
-async def test_a_body_that_does_not_come_is_408(body: str) -> None:
-    async with served(an_app(), http_body_timeout_s=0.2) as server:
-        client = await server.open()
-        client.send(f"POST /read HTTP/1.1\nHost: here\nContent-Length: 100000\n\n{body}")
-        assert await refusal(client) == (408, "request_timeout")
-        await eventually(lambda: not server.server.server_state.tasks)
-
-
 async def test_a_body_below_its_least_rate_is_408_and_one_above_it_may_take_long() -> None:
     async def send(client: Client, size: int) -> None:
         for _ in range(0, 100_000, size):
