@@ -71,7 +71,8 @@ async def overtake(s: Stage) -> None:
     await s.warm(s.first, s.second)
     first = s.rebuild(ProjectionName.CATALOGUE)
     topic = catalogue_topic(NAMESPACE)
-    await s.freeze_at("catalogue_generations", first, number=4 * topic.partitions)
+    await s.when("catalogue_compare", first, lambda: None)
+    await s.freeze_at("catalogue_generations", first, number=topic.partitions)
     s.world.deployment.brokers.partitions[topic.name, s.catalogue].unfetched_until = s.now + rng.uniform(1.0, 3.0)
     change = s.patch(s.second, free={"max_participant": 5, "max_contest": 5})
     await s.pause(0.05, 0.2)
@@ -97,8 +98,10 @@ async def lose_a_replay(s: Stage) -> None:
     data = s.server.backend.snapshot()
     for number in range(2):
         s.cast(s.vote(f"vote{number}"), s.second, 3)
-    number = 2 if after == "position" else 1  # as it was folded, and not as it was begun
-    await s.freeze_at(f"{name}_{after}", rebuild, rng.uniform(0.0, 1.0), number)
+    if after == "position":  # as it was folded, and not as it was begun
+        await s.when(f"{name}_fold", rebuild, lambda: None)
+        after = "generations"
+    await s.freeze_at(f"{name}_{after}", rebuild, rng.uniform(0.0, 1.0))
     n = (await s.state()).incarnation
     s.fail(data)
     for number in range(3):
@@ -253,8 +256,8 @@ async def overtake_the_former_version(s: Stage) -> None:
     await s.warm(s.first)
     first = s.rebuild(ProjectionName.CATALOGUE, newer=newer)
     if rng.random() < 0.5:
-        at = 4 * topic.partitions + s.catalogue + 1
-        await s.freeze_at("catalogue_generations", first, number=at)
+        # it knows the positions of all partitions, and has swapped those before the contest's
+        await s.freeze_at("catalogue_swap", first, number=s.catalogue)
         log.unfetched_until = s.now + 9.0
         s.patch(s.first, 1, **change)
         await s.pause(0.05, 0.2)

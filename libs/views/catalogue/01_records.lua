@@ -21,7 +21,7 @@
 --   base:descendants:<key id>                      set   ids of the keys that descend from this one
 --   base:outcomes, base:outcome_times              hash  command id -> packed outcome; zset by log time (ms)
 --   base:quarantine                                hash  offset -> reason
--- An envelope is a `Record` (catalogue_fold.py), which writes all of this; JSON stays text. Numbers stay below 2^53.
+-- An envelope is a `StoredRecord` (catalogue_fold.py), which writes all of this; JSON stays text. Numbers stay below 2^53.
 -- A deleted contest becomes a record of the resource DELETED, created when the contest was, and its children stay where they
 -- are without references: no read or write finds them unless their contest is restored.
 -- created and updated are the event's `at`, never ahead of the broker's clock and growing strictly: a list's cursor.

@@ -43,7 +43,7 @@ PAGE: Final = 50
 NUL: Final = "\0"
 
 
-class Record(NamedTuple):
+class StoredRecord(NamedTuple):
     """A stored record. Its parent is ("", "") at the top; `sort_key` "" leaves it out of that order."""
 
     version: int
@@ -69,10 +69,10 @@ class KeptOutcome(NamedTuple):
 
 
 encode = msgspec.msgpack.Encoder().encode
-decode_record: Callable[[bytes], Record] = msgspec.msgpack.Decoder(Record).decode
+decode_record: Callable[[bytes], StoredRecord] = msgspec.msgpack.Decoder(StoredRecord).decode
 decode_key: Callable[[bytes], ApiKey] = msgspec.msgpack.Decoder(ApiKey).decode
 decode_outcome: Callable[[bytes], KeptOutcome] = msgspec.msgpack.Decoder(KeptOutcome).decode
-NO_RECORD: Final = Record(0, 0, 0, 0, "", "", (), (), "", "")
+NO_RECORD: Final = StoredRecord(0, 0, 0, 0, "", "", (), (), "", "")
 
 
 class Refused(Exception):
@@ -91,7 +91,7 @@ class Writes:
     `offered` are parts that they offer then, `lost` those that they offered until then.
     """
 
-    before: dict[Ref, Record | None] = field(default_factory=dict)
+    before: dict[Ref, StoredRecord | None] = field(default_factory=dict)
     offered: set[Ref] = field(default_factory=set)
     lost: set[Ref] = field(default_factory=set)
 
@@ -215,7 +215,7 @@ class CatalogueFold(ComputedFold[CatalogueEvent]):
         if users:
             raise Refused(OutcomeKind.IN_USE, *users[:LISTED])
 
-    async def _new(self, account: str, write: Write, at: int, numbers: dict[tuple[str, str], int]) -> Record:
+    async def _new(self, account: str, write: Write, at: int, numbers: dict[tuple[str, str], int]) -> StoredRecord:
         if write.parent is None:
             return NO_RECORD._replace(created=at)
         resource, key = write.parent
@@ -226,7 +226,9 @@ class CatalogueFold(ComputedFold[CatalogueEvent]):
         self.write("SADD", _kinds(account, resource, key), write.resource)
         return NO_RECORD._replace(created=at, number=numbers[field], parent_resource=resource, parent=key)
 
-    async def _put(self, account: str, resource: str, key: str, old: Record | None, new: Record | None) -> None:
+    async def _put(
+        self, account: str, resource: str, key: str, old: StoredRecord | None, new: StoredRecord | None
+    ) -> None:
         """Replace a record, one of which may be none, in its hash, lists and all that leads to it."""
         record = new or old or NO_RECORD
         for order in ("created", "updated", "sorted"):
@@ -249,7 +251,9 @@ class CatalogueFold(ComputedFold[CatalogueEvent]):
             if resource == "contests":
                 self._schedule(account, key, None)
 
-    def _refer(self, account: str, resource: str, key: str, old: Record | None, new: Record | None) -> None:
+    def _refer(
+        self, account: str, resource: str, key: str, old: StoredRecord | None, new: StoredRecord | None
+    ) -> None:
         """Write the references and the offered parts. Those of a deleted contest are not enforced."""
         before, after = (one or NO_RECORD if resource != DELETED_CONTESTS else NO_RECORD for one in (old, new))
         for ref in before.refs:
@@ -319,7 +323,9 @@ class CatalogueFold(ComputedFold[CatalogueEvent]):
         self._doom(account, "contests", key, kinds)
         return [restored.stored(key)]
 
-    async def _remove(self, account: str, resource: str, key: str, old: Record, kinds: Collection[str]) -> None:
+    async def _remove(
+        self, account: str, resource: str, key: str, old: StoredRecord, kinds: Collection[str]
+    ) -> None:
         """Remove a record; its children, of these kinds, follow before any other event (`after_event`)."""
         parent = "contests" if resource == DELETED_CONTESTS else resource
         await self._put(account, resource, key, old, None)
@@ -375,7 +381,7 @@ class CatalogueFold(ComputedFold[CatalogueEvent]):
         elif stays:
             self.write("ZADD", "doomed", first + len(keys), doomed)
 
-    async def _settle(self, account: str, kind: str, key: str, child: Record, *, is_deleted: bool) -> None:
+    async def _settle(self, account: str, kind: str, key: str, child: StoredRecord, *, is_deleted: bool) -> None:
         """End a child's references with its deleted contest; those to existing records begin again with it."""
         if is_deleted:
             for ref in child.refs:
@@ -426,11 +432,11 @@ class CatalogueFold(ComputedFold[CatalogueEvent]):
 
     # reads
 
-    async def _find(self, account: str, resource: str, key: str) -> Record | None:
+    async def _find(self, account: str, resource: str, key: str) -> StoredRecord | None:
         packed = await self.hget(_records(account, resource), key)
         return None if packed is None else decode_record(packed)
 
-    async def _is_there(self, account: str, record: Record | None) -> bool:
+    async def _is_there(self, account: str, record: StoredRecord | None) -> bool:
         """Return whether no parent of a record is deleted."""
         while record is not None and record.parent:
             record = await self._find(account, record.parent_resource, record.parent)
@@ -466,7 +472,7 @@ def _outcome_records(event: CatalogueCommand, records: Iterable[Stored]) -> tupl
     return tuple(records) if event.content else tuple(replace(one, record="") for one in records)
 
 
-def _place(record: Record | None, key: str, order: str) -> tuple[int, str] | None:
+def _place(record: StoredRecord | None, key: str, order: str) -> tuple[int, str] | None:
     """Return score and member of a record in one of its lists, or None."""
     if record is None or (order == "sorted" and not record.sort_key):
         return None
