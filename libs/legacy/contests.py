@@ -6,8 +6,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from libs.catalogue.commands import WriteRequest
 from libs.catalogue.contests.closing_record import in_running_order
@@ -29,7 +28,7 @@ from libs.legacy.participants import (
     images_of,
     sums_of_participant,
 )
-from libs.legacy.routing import LegacyCall, LegacyEnvironment, LegacyRoutes
+from libs.legacy.routing import LegacyCall, LegacyEnvironment, ResourceHandlers
 from libs.legacy.translator import (
     COUNT,
     FLAG,
@@ -265,43 +264,25 @@ IMAGE: Final = ("image_id", "image")
 """Members of a participant that name its image."""
 
 
-class ContestHandlers:
-    def __init__(self, environment: LegacyEnvironment) -> None:
-        self._environment = environment
+class ContestHandlers(ResourceHandlers):
+    name, several, one = "contest", "/contests", "/contests/{contest_id}"
+    row, translator, shape = CONTESTS, CONTEST, SHAPE
+    operations = ("create", "update", "delete")
+    docs: ClassVar[Mapping[str, str]] = {
+        "create": "All parameters are optional and have defaults. Unknown ones are ignored.",
+        "delete": "Deletes the contest and its participants.",
+    }
 
-    def add_to(self, routes: LegacyRoutes) -> None:
-        one = "/contests/{contest_id}"
-        written: dict[str, Any] = {"translator": CONTEST, "parameters": CONTEST.parameters, "shape": SHAPE}
-        routes.add("POST", "/contests", self.create_contest, **written)
-        routes.add("POST", one, self.update_contest, **written)
-        routes.add("DELETE", one, self.delete_contest)
+    def written(self, body: Mapping[str, Any], before: Document | None) -> Document:
+        return contest_written(body, before, self.environment.now())
 
-    async def create_contest(self, call: LegacyCall) -> Document:
-        """All parameters are optional and have defaults. Unknown ones are ignored."""
-        body, now = await call.parameters(CONTEST.parameters), self._environment.now()
-        document, once = contest_written(body, None, now), WriteRequest.once()
-        made = await self._environment.record_service.create(CONTESTS, call.account, document, once)
-        return await self._answer(call, made.stored.key, body)
-
-    async def update_contest(self, call: LegacyCall) -> Document:
-        """Takes the parameters of create; those left out keep their value."""
-        body, now = await call.parameters(CONTEST.parameters), self._environment.now()
-        key = call.path("contest_id")
-        change = partial(contest_written, body, now=now)
-        await self._environment.record_service.change(CONTESTS, call.account, key, change)
-        return await self._answer(call, key, body)
-
-    async def delete_contest(self, call: LegacyCall) -> None:
-        """Deletes the contest and its participants."""
-        await self._environment.record_service.delete(CONTESTS, call.account, call.path("contest_id"))
-
-    async def _answer(self, call: LegacyCall, key: str, body: Document) -> Document:
+    async def answer(self, call: LegacyCall, stored: Stored, body: Document) -> Document:
         """Return the contest with its new participants, and with counts if available; the contest is already
         written.
         """
-        await self._enter(call.account, key, body.get("add_participants"))
-        shape = await contest_shape(self._environment, call.account, key)
-        await self._environment.complete(call, CONTESTS, [shape])
+        await self._enter(call.account, stored.key, body.get("add_participants"))
+        shape = await contest_shape(self.environment, call.account, stored.key)
+        await self.environment.complete(call, CONTESTS, [shape])
         return shape
 
     async def _enter(self, account: str, contest: str, items: Any) -> None:
@@ -320,9 +301,7 @@ class ContestHandlers:
         for given in (item, {name: value for name, value in item.items() if name not in IMAGE}):
             try:
                 document = PARTICIPANT.written(given, None)
-                await self._environment.record_service.create(
-                    PARTICIPANTS, account, document, WriteRequest.once(), parent=contest
-                )
+                await self.records.create(PARTICIPANTS, account, document, WriteRequest.once(), parent=contest)
             except (LogUnavailable, ViewsUnavailable):
                 raise
             except TallyError:

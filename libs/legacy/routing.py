@@ -215,7 +215,7 @@ class ResourceHandlers:
     """Serves one resource, whose records are `name`; subclasses return the records' shapes.
 
     `several` and `one` are the paths of the list, perhaps below a parent, and of a record.
-    `docs` describes operations, by their names.
+    `operations` are those that it serves; `docs` describes them by their names.
     """
 
     name: ClassVar[str]
@@ -228,15 +228,13 @@ class ResourceHandlers:
     query: ClassVar[Mapping[str, JsonSchema]] = {"next": NEXT}
     docs: ClassVar[Mapping[str, str]] = {}
     page_size: ClassVar[int] = PAGE
+    written: Callable[[Mapping[str, Any], Document | None], Document]
+    """Applies the parameters to a record, as `Translator.written`."""
+    operations: ClassVar[Sequence[str]] = ("list", "create", "get", "update", "delete")
 
     def __init__(self, environment: LegacyEnvironment) -> None:
         self.environment = environment
         self.records = environment.record_service
-
-    @staticmethod
-    def written(body: Mapping[str, Any], before: Document | None) -> Document:
-        """Apply the parameters to a record, as `Translator.written`."""
-        raise NotImplementedError
 
     async def shown(self, call: LegacyCall, records: Sequence[Stored]) -> list[Document]:
         """Return the records' shapes."""
@@ -254,14 +252,15 @@ class ResourceHandlers:
         docs = {"list": LIST.format(f"{self.name}s", self.page_size), "update": UPDATE} | dict(self.docs)
         parameters = self.translator.parameters
         shaped: dict[str, Any] = {"shape": self.shape}
-        operations: dict[str, tuple[Any, dict[str, Any]]] = {
+        handlers: dict[str, tuple[Any, dict[str, Any]]] = {
             "list": (self.list, {"query": self.query, "shape": page(f"{self.name}s", self.shape)}),
             "create": (self.create, shaped | {"parameters": parameters, "required": self.required}),
             "get": (self.get, shaped),
             "update": (self.update, shaped | {"parameters": parameters}),
             "delete": (self.delete, {}),
         }
-        for operation, (handler, options) in operations.items():
+        for operation in self.operations:
+            handler, options = handlers[operation]
             name = f"{operation}_{self.name}" + ("s" if operation == "list" else "")
             path = self.several if operation in ("list", "create") else self.one
             method = {"list": "GET", "get": "GET", "delete": "DELETE"}.get(operation, "POST")
@@ -275,23 +274,25 @@ class ResourceHandlers:
         return {f"{self.name}s": shapes} | ({} if found.next is None else {"next": found.next})
 
     async def create(self, call: LegacyCall) -> Document:
-        document, parent = self.written(await self.body(call), None), _key(call, self.several)
-        once = WriteRequest.once()
+        body, parent, once = await self.body(call), _key(call, self.several), WriteRequest.once()
+        document = self.written(body, None)
         made = await self.records.create(self.row, call.account, document, once, parent=parent)
-        return await self.answer(call, made.stored)
+        return await self.answer(call, made.stored, body)
 
     async def get(self, call: LegacyCall) -> Document:
-        return await self.answer(call, await self.records.get(self.row, call.account, _key(call, self.one)))
+        return await self.answer(call, await self.records.get(self.row, call.account, _key(call, self.one)), {})
 
     async def update(self, call: LegacyCall) -> Document:
-        change = partial(self.written, await self.body(call))
+        body = await self.body(call)
+        change = partial(self.written, body)
         stored = await self.records.change(self.row, call.account, _key(call, self.one), change)
-        return await self.answer(call, stored)
+        return await self.answer(call, stored, body)
 
     async def delete(self, call: LegacyCall) -> None:
         await self.records.delete(self.row, call.account, _key(call, self.one))
 
-    async def answer(self, call: LegacyCall, stored: Stored) -> Document:
+    async def answer(self, call: LegacyCall, stored: Stored, _: Document) -> Document:
+        """Return the record's shape, after the write of a body ({}: none)."""
         [shape] = await self.shown(call, [stored])
         return shape
 

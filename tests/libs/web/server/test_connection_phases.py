@@ -6,7 +6,8 @@ from typing import Any, Final
 import pytest
 
 from libs.web.server.connection_phases import TABLE, Action, ConnectionPhase
-from tests.libs.web.server.driven_connection import Driver
+from libs.web.server.http_connection import HttpConnection
+from tests.libs.web.server.driven_connection import Driver, Socket
 
 HEAD: Final = b"POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n"
 REACHED_BY: Final = {
@@ -35,6 +36,17 @@ class App:
         await send({"type": "http.response.body", "body": b""})
 
 
+async def reached(phase: ConnectionPhase) -> tuple[App, Driver, HttpConnection, Socket]:
+    """A connection in this phase, with its app and server."""
+    sent, is_early = REACHED_BY[phase]
+    app = App(is_early)
+    driver = Driver(app)
+    connection, socket = driver.connect()
+    connection.data_received(sent)
+    assert await driver.until(lambda: connection.phase is phase)
+    return app, driver, connection, socket
+
+
 def test_what_closes_the_sending_side_or_the_connection_leads_to_the_end() -> None:
     ends = {
         Action.REFUSE: ConnectionPhase.END,
@@ -50,12 +62,7 @@ def test_what_closes_the_sending_side_or_the_connection_leads_to_the_end() -> No
 
 @pytest.mark.parametrize("phase", REACHED_BY)
 async def test_each_phase_ends_in_time_alone(phase: ConnectionPhase) -> None:
-    sent, is_early = REACHED_BY[phase]
-    app = App(is_early)
-    driver = Driver(app)
-    connection, socket = driver.connect()
-    connection.data_received(sent)
-    assert await driver.until(lambda: connection.phase is phase)
+    app, driver, connection, socket = await reached(phase)
     if phase in (ConnectionPhase.ANSWER, ConnectionPhase.LAST):
         driver.pass_time()
         assert connection.phase is phase, "the app may take its time"
@@ -75,12 +82,7 @@ async def test_each_phase_ends_in_time_alone(phase: ConnectionPhase) -> None:
 @pytest.mark.parametrize("junk", [b"\r\n", b"x", b"\x00", b"0\r\n", b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"])
 async def test_each_phase_ends_under_any_input(phase: ConnectionPhase, junk: bytes) -> None:
     """Input that goes on and on is read, held or dropped, within bounds."""
-    sent, is_early = REACHED_BY[phase]
-    app = App(is_early)
-    driver = Driver(app)
-    connection, socket = driver.connect()
-    connection.data_received(sent)
-    assert await driver.until(lambda: connection.phase is phase)
+    app, driver, connection, socket = await reached(phase)
     packet = junk * (200_000 // len(junk))
     for _ in range(200):
         if socket.is_closed or socket.is_paused:
@@ -99,13 +101,8 @@ async def test_each_phase_ends_under_any_input(phase: ConnectionPhase, junk: byt
 
 @pytest.mark.parametrize("phase", REACHED_BY)
 async def test_each_phase_ends_when_the_client_is_gone_or_evicted(phase: ConnectionPhase) -> None:
-    sent, is_early = REACHED_BY[phase]
     for is_evicted in (False, True):
-        app = App(is_early)
-        driver = Driver(app)
-        connection, socket = driver.connect()
-        connection.data_received(sent)
-        assert await driver.until(lambda reached=connection: reached.phase is phase)
+        app, driver, connection, socket = await reached(phase)
         if is_evicted:
             connection.evict()
             assert socket.is_closed
