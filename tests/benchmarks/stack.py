@@ -20,7 +20,6 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Silence
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
-from tests.support.another_gateway import gateway_settings
 from tests.support.eventually import eventually
 from tests.support.voting import Api
 
@@ -86,13 +85,26 @@ async def _plain_kafka(data_dir: Path) -> AsyncIterator[str]:
         reaper.close()
 
 
+def _gateway_settings(stack: Supervisor, port: int) -> dict[str, str]:
+    """Return the environment of a gateway of this stack's service at another port."""
+    described = stack.stack
+    return {
+        "TALLY_KAFKA_BOOTSTRAP_SERVERS": described["kafka"],
+        "TALLY_VALKEY_URL": described["valkey"],
+        "TALLY_NAMESPACE": described["namespace"],
+        "TALLY_PARTITIONS": str(described["partitions"]),
+        "TALLY_STORAGE_URL": described["storage_url"],
+        "TALLY_PORT": str(port),
+    }
+
+
 @asynccontextmanager
 async def further_gateway(
     stack: Supervisor, environment: Mapping[str, str] | None = None
 ) -> AsyncIterator[tuple[str, int]]:
     """Another gateway of the same service: its address and process id, once it is ready."""
     [port] = free_ports(1)
-    settings = gateway_settings(stack, port)
+    settings = _gateway_settings(stack, port)
     command = [sys.executable, "-m", "services.gateway"]
     url = f"http://127.0.0.1:{port}"
 

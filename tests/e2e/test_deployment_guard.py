@@ -1,48 +1,68 @@
-"""A worker with other settings is refused with the reason; one without Kafka waits."""
+"""A gateway with other settings is refused with the reason; one without Kafka waits."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
+import pytest
 
 from libs.local_stack.supervisor import Supervisor
-from tests.support.another_gateway import another_gateway
+from services.gateway.app import open_app
+from services.gateway.settings import Settings
 from tests.support.eventually import eventually
+from tests.support.http_clients import http_client
+from tests.support.serving import served
 from tests.support.voting import Api
 
 
-def says(client: httpx.AsyncClient, log: Path, reason: str) -> Callable[[], Awaitable[bool]]:
-    """It is not ready, and its log says why."""
+@asynccontextmanager
+async def another_gateway(stack: Supervisor, **changes: Any) -> AsyncIterator[httpx.AsyncClient]:
+    """Open the gateway of the stack's service in this process, with other settings if `changes` has some."""
+    described = stack.stack
+    given = {
+        "kafka_bootstrap_servers": described["kafka"],
+        "valkey_url": described["valkey"],
+        "namespace": described["namespace"],
+        "partitions": described["partitions"],
+        "storage_url": described["storage_url"],
+    }
+    headers = {"Authorization": f"Bearer {described['api_key']}"}
+    async with (
+        open_app(Settings.model_validate(given | changes)) as app,
+        served(app) as server,
+        http_client(base_url=server.url, headers=headers, timeout=30) as client,
+    ):
+        yield client
 
-    async def said() -> bool:
-        try:
-            answer = await client.get("/readyz")
-        except httpx.TransportError:
-            return False
+
+async def test_gateways_that_are_set_otherwise_take_no_votes_and_answer_nothing(
+    api: Api, stack: Supervisor, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def says(client: httpx.AsyncClient, reason: str) -> bool:
+        """It is not ready, and the log says why."""
+        answer = await client.get("/readyz")
         assert answer.status_code == 503
         assert answer.json()["dependencies"]["deployment"] == "unavailable"
-        return reason in await asyncio.to_thread(log.read_text)
+        return reason in caplog.text
 
-    return said
-
-
-async def test_workers_that_are_set_otherwise_take_no_votes_and_answer_nothing(
-    api: Api, stack: Supervisor, tmp_path: Path
-) -> None:
     contest = await api.contest()
     body = {"participant_key": contest.participants[0], "voter_id": "v"}
     assert (await contest.vote()).status_code == 201
-    namespace, partitions = stack.stack["namespace"], str(stack.stack["partitions"] + 1)
-    logs = [tmp_path / name for name in ("partitions", "store", "away")]
+    namespace, partitions = stack.stack["namespace"], stack.stack["partitions"] + 1
     async with (
-        another_gateway(stack, logs[0], TALLY_PARTITIONS=partitions) as displaced,
-        another_gateway(stack, logs[1], TALLY_STORAGE_URL=str(tmp_path / "own")) as renaming,
-        another_gateway(stack, logs[2], TALLY_KAFKA_BOOTSTRAP_SERVERS="127.0.0.1:1") as waiting,
+        another_gateway(stack, partitions=partitions) as displaced,
+        another_gateway(stack, storage_url=str(tmp_path / "own")) as renaming,
+        another_gateway(stack, kafka_bootstrap_servers="127.0.0.1:1") as waiting,
     ):
-        reasons = f"nothing is served: topic {namespace}.votes", "nothing is served: the object store", "waiting: "
-        for client, log, reason in zip((displaced, renaming, waiting), logs, reasons, strict=True):
-            await eventually(says(client, log, reason), deadline_s=120)
+        for client, reason in (
+            (displaced, f"nothing is served: topic {namespace}.votes"),
+            (renaming, "nothing is served: the object store"),
+            (waiting, "waiting: "),
+        ):
+            await eventually(partial(says, client, reason), deadline_s=120)
         for client in (displaced, renaming):
             for answer in (
                 await client.post(f"{contest.path}/votes", json=body),
