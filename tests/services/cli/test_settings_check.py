@@ -1,8 +1,6 @@
 """Wrong and misspelt settings are named on the terminal before anything starts."""
 
 import os
-import subprocess
-import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -14,15 +12,6 @@ from services.cli.__main__ import app
 from tests.libs.telemetry.test_environment_settings import OF_A_SERVICE
 
 pytestmark = pytest.mark.pure
-
-OTHERS = {name: value for name, value in os.environ.items() if not name.startswith("TALLY_")}
-
-
-def run(*command: str, **settings: str) -> "subprocess.CompletedProcess[str]":
-    """Run a module with these settings alone."""
-    return subprocess.run(
-        [sys.executable, "-m", *command], env=OTHERS | settings, capture_output=True, text=True, check=False
-    )
 
 
 def invoke(*words: str, **settings: str) -> Result:
@@ -41,19 +30,24 @@ WARNINGS = [
 @pytest.mark.parametrize(
     ("command", "misspelt", "warnings"),
     [
-        (("services.cli", "up", "--data-dir"), MISSPELT, WARNINGS),
-        (("services.cli", "demo", "--data-dir"), {}, []),
-        (("services.cli", "serve", "gateway"), MISSPELT, WARNINGS),
-        (("services.cli", "serve", "projector"), MISSPELT, WARNINGS),
+        (("up", "--data-dir"), MISSPELT, WARNINGS),
+        (("demo", "--data-dir"), {}, []),
+        (("serve", "gateway"), MISSPELT, WARNINGS),
+        (("serve", "projector"), MISSPELT, WARNINGS),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_a_wrong_setting_is_one_line_behind_warnings_of_misspelt_ones_and_nothing_starts(
-    tmp_path: Path, command: tuple[str, ...], misspelt: dict[str, str], warnings: list[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: tuple[str, ...],
+    misspelt: dict[str, str],
+    warnings: list[str],
 ) -> None:
+    monkeypatch.setattr(os, "execv", pytest.fail)
     data_dir = [str(tmp_path / "data")] if command[-1] == "--data-dir" else []
-    result = run(*command, *data_dir, TALLY_LOG_LEVEL="loud", **misspelt)
-    assert result.returncode == 2
+    result = invoke(*command, *data_dir, TALLY_LOG_LEVEL="loud", **misspelt)
+    assert result.exit_code == 2
     *warned, line = result.stderr.splitlines()
     assert warned == warnings
     assert line.startswith("Error: TALLY_LOG_LEVEL: Input should be 'debug'")
