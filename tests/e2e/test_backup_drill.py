@@ -3,12 +3,14 @@
 import asyncio
 import json
 import os
+import shlex
 import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import httpx
@@ -17,7 +19,7 @@ import pytest
 from libs.local_stack.ports import free_ports
 from libs.local_stack.servers import Servers
 from tests.e2e.test_guides import GUIDES, blocks
-from tests.support.commands import tally_json
+from tests.support.commands import run, tally_json
 from tests.support.deployments import FEW_PARTITIONS
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
@@ -42,11 +44,16 @@ async def shell(script: str, directory: Path, environment: dict[str, str]) -> as
     )  # fmt: skip
 
 
-async def output_of(script: str, directory: Path, environment: dict[str, str]) -> str:
-    process = await shell(script, directory, environment)
-    output, _ = await process.communicate()
-    assert process.returncode == 0, output.decode()
-    return output.decode()
+async def output_of(commands: str, backup: Path, **settings: str) -> str:
+    """Run commands of `tally` one by one, in this process, as on a machine that has these settings alone."""
+    others = dict.fromkeys(name for name in os.environ if name.startswith("TALLY_"))
+    output = ""
+    for line in commands.splitlines():
+        _, *words = shlex.split(Template(line).substitute(BACKUP=backup))
+        done = await run(*words, env=others | settings)
+        assert done.exit_code == 0, (line, done.output)
+        output += done.stdout
+    return output
 
 
 @asynccontextmanager
@@ -104,7 +111,7 @@ async def test_a_backup_becomes_a_verified_service_on_an_empty_machine(servers: 
         restored(tmp_path, backup) as new,
         http_client(base_url=new["base_url"], headers=headers, timeout=30) as client,
     ):
-        checks = await output_of(CHECKS, tmp_path, bare(TALLY_DATA_DIR=str(tmp_path / "site")))
+        checks = await output_of(CHECKS, backup, TALLY_DATA_DIR=str(tmp_path / "site"))
         assert "The views equal the log." in checks
         assert (await client.get(image)).content == shown, "the picture, with a key of the old service"
         again = await client.post(
@@ -114,28 +121,25 @@ async def test_a_backup_becomes_a_verified_service_on_an_empty_machine(servers: 
         assert again.status_code == 200, again.text
         assert again.json()["receipt"] == votes["ada"]["receipt"]
     [port, *operators_ports] = free_ports(3)
-    empty = bare(
-        BACKUP=str(backup),
-        TALLY_KAFKA_BOOTSTRAP_SERVERS=servers.addresses.kafka,
-        TALLY_VALKEY_URL=servers.addresses.valkey,
-        TALLY_STORAGE_URL=(tmp_path / "objects").as_uri(),
-        TALLY_NAMESPACE=f"{manifest['namespace']}b",
-        TALLY_PARTITIONS=str(manifest["partitions"]),
-        TALLY_PORT=str(port),
-        TALLY_OPERATIONS_PORT=str(operators_ports[0]),
-        TALLY_METRICS_PORT=str(operators_ports[1]),
-    )
-    imported = await output_of(IMPORT, tmp_path, empty)
+    empty = {
+        "TALLY_KAFKA_BOOTSTRAP_SERVERS": servers.addresses.kafka,
+        "TALLY_VALKEY_URL": servers.addresses.valkey,
+        "TALLY_STORAGE_URL": (tmp_path / "objects").as_uri(),
+        "TALLY_NAMESPACE": f"{manifest['namespace']}b",
+        "TALLY_PARTITIONS": str(manifest["partitions"]),
+        "TALLY_PORT": str(port),
+        "TALLY_OPERATIONS_PORT": str(operators_ports[0]),
+        "TALLY_METRICS_PORT": str(operators_ports[1]),
+    }
+    imported = await output_of(IMPORT, backup, **empty)
     assert f"Imported {sum(part['records'] for part in manifest['parts'])} records" in imported
     async with AsyncExitStack() as running:
         for command in SERVE.splitlines():
-            await running.enter_async_context(served(command, tmp_path, empty))
+            await running.enter_async_context(served(command, tmp_path, bare(**empty)))
         for operators_port in operators_ports:
             await eventually(partial(is_ready, operators_port))
 
         async def is_whole() -> bool:
-            checks = await shell(LAST_CHECKS, tmp_path, empty)
-            output, _ = await checks.communicate()
-            return checks.returncode == 0 and b"The views equal the log." in output
+            return "The views equal the log." in await output_of(LAST_CHECKS, backup, **empty)
 
         await eventually(is_whole, every_s=1.0)

@@ -40,8 +40,8 @@ def command_tree() -> Any:
     return tree
 
 
-async def run(*arguments: str | Path, of: Typer = app, env: Mapping[str, str] | None = None) -> Result:
-    """Run a command in a thread, as it starts an event loop of its own."""
+async def run(*arguments: str | Path, of: Typer = app, env: Mapping[str, str | None] | None = None) -> Result:
+    """Run a command in a thread, as it starts an event loop of its own; None in `env` removes a variable."""
     return await asyncio.to_thread(CliRunner().invoke, of, [str(each) for each in arguments], env=env)
 
 
