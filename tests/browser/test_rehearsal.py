@@ -1,4 +1,4 @@
-"""The rehearsal of a show with twelve acts: two walls, a desk, the studio and three phones share nothing but the
+"""The rehearsal of a show with twelve acts: two walls, a desk, the studio and two phones share nothing but the
 service. After each step the network traffic of walls and phones has nothing that is not due yet."""
 
 import asyncio
@@ -85,12 +85,12 @@ async def voting_page(stack: Supervisor) -> AsyncIterator[str]:
 async def seat(
     api: Api, contest: Contest, reader: str, voting_page: str, visit: Visit, contexts: Contexts
 ) -> Audience:
-    """Open a wall by a session, another one by a link, and three phones."""
+    """Open a wall by a session, another one by a link, and two phones."""
     audience = Audience()
     link = (await api.client.post(f"{contest.path}/links", json={"name": "Foyer"})).json()["url"]
     for name, path, key in (("wall-hall", wall_of(contest), reader), ("wall-foyer", link, "")):
         audience.pages[name], audience.traffic[name] = await recorded(visit, path, key=key)
-    for number in range(3):
+    for number in range(2):
         phone = await contexts.lend(SIZES["phone"])
         name = f"phone-{number}"
         audience.pages[name], audience.traffic[name] = phone, await Traffic.record(phone)
@@ -179,7 +179,7 @@ async def test_a_show_with_twelve_acts_reaches_walls_and_phones_only_when_it_is_
         await phone.get_by_role("button", name=f"Vote for {ACTS[number]}", exact=True).click()
         await expect(phone.locator("#own li")).to_have_count(1)
     await give(contest, dict(enumerate(FIRST)), "first")
-    counts = {act: votes + (act < 3) for act, votes in enumerate(FIRST)}
+    counts = {act: votes + (act < len(audience.phones)) for act, votes in enumerate(FIRST)}
     for wall in audience.walls:
         await expect(wall.locator("#count")).to_have_text(f"{sum(counts.values()):,}")
         await expect(wall.locator("#ranking .name").first).to_have_text(ACTS[READMITTED])
