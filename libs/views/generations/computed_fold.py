@@ -139,13 +139,6 @@ class ComputedFold(ABC, Generic[E]):
             raise _Moved
         self._folded, self._writes = self._end, []
 
-    async def refuse(self, log_id: str) -> None:
-        """Raise the error of a live generation of another layout."""
-        self._number, self._log, self._others_break, self._folded, self._end = self._live, log_id, False, 0, 0
-        self._writes = [[]]
-        await self.flush()
-        raise _Moved
-
     async def _call(self, command: str, key: str, *args: Any) -> Any:
         base = self._generations.base(self._partition)
         return await self._generations.valkey.call(command, f"{base}:g{self._number}:{key}", *args)
@@ -190,7 +183,8 @@ class ComputedViews(Generic[E]):
                     if not _is_folded(target, start, end):
                         await fold.fold(number, start, entries, end)
                 elif known.live.schema != known.schema:
-                    await fold.refuse(start.log_id)
+                    await self.live.any_mark((partition,))  # raises `OtherLayout`, unless it was swapped since
+                    continue
                 elif not _is_folded(known.live, start, end):
                     await _fold_all(fold, known, start, entries, end)
                 return
