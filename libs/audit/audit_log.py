@@ -7,7 +7,7 @@ from typing import Any, Final, assert_never
 
 import orjson
 
-from libs.audit.partition_merge import MergedRecord, extracts, in_order
+from libs.audit.partition_merge import ALL, MergedRecord, extents_between, in_order, streams
 from libs.catalogue.resource_table import RESOURCES
 from libs.contracts.catalogue_events import (
     CatalogueCommand,
@@ -24,7 +24,7 @@ from libs.contracts.catalogue_events import (
     Write,
     catalogue_codec,
 )
-from libs.contracts.codec import Codec, E, Undecodable, vote_codec
+from libs.contracts.codec import Codec, Undecodable, vote_codec
 from libs.contracts.purchase_events import (
     PurchaseRecorded,
     PurchaseRefunded,
@@ -35,14 +35,12 @@ from libs.contracts.purchase_events import (
 from libs.contracts.topics import Log
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
-from libs.kafka.reader import Extent, LogReader
 from libs.tally.events import Actor, SourceReported, VoteRemoved
 from libs.tally.events import Event as VotesEvent
 from libs.tally.time_conversion import timestamp
 
 OfPurchases = PurchaseRecorded | PurchaseUpdated | PurchaseRefunded
 Audited = CatalogueCommand | OperatorActed | VoteRemoved | SourceReported | OfPurchases
-ALL: Final = (b"",)
 ENTITLED: Final = frozenset({"contests", "participants"})
 OWN_ACTIONS: Final = frozenset({"seal", "secret_erased"})
 """Server's members whose change is an operator's action that no event of its own records."""
@@ -176,33 +174,18 @@ async def read_audit(
     """
     audit, reader = Audit(wanted), deployment.reader
     catalogue = deployment.catalogue_of(environment).topic
-    streams: list[AsyncGenerator[MergedRecord[Any], None]] = [
-        *await _streams(reader, catalogue, catalogue_codec, ALL, 0, wanted.until_ms)
-    ]
+    sources: list[tuple[Log, Codec[Any], Collection[bytes], int]] = [(catalogue, catalogue_codec, ALL, 0)]
     if environment is Environment.PRODUCTION:
-        within = wanted.since_ms, wanted.until_ms
-        streams += await _streams(reader, deployment.votes, vote_codec, OF_VOTES, *within)
-        streams += await _streams(reader, deployment.purchases, purchases_codec, OF_PURCHASES, *within)
-    async with aclosing(in_order(streams)) as entries:
+        sources.append((deployment.votes, vote_codec, OF_VOTES, wanted.since_ms))
+        sources.append((deployment.purchases, purchases_codec, OF_PURCHASES, wanted.since_ms))
+    opened: list[AsyncGenerator[MergedRecord[Any], None]] = []
+    for topic, codec, words, since_ms in sources:
+        extents = await extents_between(reader, topic.name, topic.numbers, since_ms, wanted.until_ms)
+        opened += streams(reader, topic.name, extents, codec, words)
+    async with aclosing(in_order(opened)) as entries:
         async for entry in entries:
             if (row := audit.row(entry)) is not None:
                 yield row
-
-
-async def _streams(
-    reader: LogReader, topic: Log, codec: Codec[E], words: Collection[bytes], since_ms: int, until_ms: int | None
-) -> list[AsyncGenerator[MergedRecord[E], None]]:
-    """Return, for each partition, a stream of the records that contain one of the words, appended in [since,
-    until).
-    """
-    partitions = topic.numbers
-    await reader.log_ids(topic.name, partitions)
-    starts = await reader.offsets_from(topic.name, partitions, since_ms)
-    ends = await reader.end_offsets(topic.name, partitions)
-    if until_ms is not None:
-        ends = await reader.offsets_from(topic.name, partitions, until_ms)
-    extents = {p: Extent(starts[p], ends[p]) for p in partitions if starts[p] < ends[p]}
-    return extracts(reader, topic.name, extents, codec, words)
 
 
 def _audited(event: CatalogueEvent | VotesEvent | PurchasesEvent | Undecodable) -> Audited | None:

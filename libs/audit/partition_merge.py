@@ -13,7 +13,7 @@ from libs.tally.events import Event
 
 FETCH_BYTES: Final = 256 << 10
 """Fetch size in bytes. Partitions are fetched separately, so that none has to be buffered for another."""
-EVERYTHING: Final = (b"",)
+ALL: Final = (b"",)
 
 E = TypeVar("E")
 
@@ -29,18 +29,33 @@ class MergedRecord(NamedTuple, Generic[E]):
     event: E | Undecodable
 
 
-def merged(
-    reader: LogReader, topic: str, ranges: Mapping[int, Extent], codec: Codec[E]
-) -> AsyncGenerator[MergedRecord[E], None]:
-    """Yield all records of the ranges by (time, partition, offset)."""
-    return in_order([_stream(reader, topic, partition, ranges[partition], codec) for partition in sorted(ranges)])
+async def extents_between(
+    reader: LogReader, topic: str, partitions: Collection[int], since_ms: int, until_ms: int | None
+) -> dict[int, Extent]:
+    """Return the offsets of the records appended in [since, until), until now if None. Raises `LogChanged`."""
+    await reader.log_ids(topic, partitions)
+    starts = await reader.offsets_from(topic, partitions, since_ms)
+    ends = await reader.end_offsets(topic, partitions)
+    if until_ms is not None:
+        ends = await reader.offsets_from(topic, partitions, until_ms)
+    return {
+        partition: Extent(min(starts[partition], ends[partition]), ends[partition]) for partition in partitions
+    }
 
 
-def extracts(
-    reader: LogReader, topic: str, ranges: Mapping[int, Extent], codec: Codec[E], words: Collection[bytes]
+def streams(
+    reader: LogReader,
+    topic: str,
+    extents: Mapping[int, Extent],
+    codec: Codec[E],
+    words: Collection[bytes] = ALL,
 ) -> list[AsyncGenerator[MergedRecord[E], None]]:
-    """Return a stream for each range, of the records that contain one of the words; others are not decoded."""
-    return [_stream(reader, topic, partition, extent, codec, words) for partition, extent in ranges.items()]
+    """Return a stream for each partition, of the records that contain one of the words; others are not decoded."""
+    return [
+        _stream(reader, topic, partition, extent, codec, words)
+        for partition, extent in sorted(extents.items())
+        if extent.beginning < extent.end
+    ]
 
 
 async def in_order(
@@ -79,7 +94,7 @@ async def _stream(
     partition: int,
     extent: Extent,
     codec: Codec[E],
-    words: Collection[bytes] = EVERYTHING,
+    words: Collection[bytes],
 ) -> AsyncGenerator[MergedRecord[E], None]:
     latest_ms = 0
     async with aclosing(reader.records(topic, {partition: extent}, fetch_bytes=FETCH_BYTES)) as batches:

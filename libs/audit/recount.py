@@ -14,10 +14,9 @@ from libs.catalogue.contests.closing_record import is_sealed
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.contracts.catalogue_events import ContestRecords
 from libs.contracts.log_records import Position
-from libs.contracts.pseudonyms import pseudonym
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent
-from libs.results.contest_counts import counts_of
+from libs.results.contest_counts import Counts, counts_by_partition, counts_of, sum_of
 from libs.results.contest_results import entry_rank_key, places, results_of, vote_count
 from libs.storage.secrets import find_contest_secret
 from libs.tally.contest import Contest, Phase
@@ -28,26 +27,16 @@ from libs.tally.time_conversion import timestamp
 from libs.tally.voter_ledger import FoldedVote
 
 
-class Voter(NamedTuple):
-    """A voter's pseudonym in one contest's log, and the partitions that may hold the voter's votes.
-
-    Those are one of each topic, since a deleted contest's topic is not known.
-    """
-
-    pseudonym: str
-    partitions: list[int]
-
-
-async def find_voter(
-    deployment: Deployment, contest: str, voter_id: str | None, anonymous_id: str | None
-) -> Voter | None:
-    """Return the voter, given exactly one id; None if the contest has no secret. Raises `StorageUnavailable`."""
+async def read_secret(deployment: Deployment, contest: str) -> bytes:
+    """Return the secret of the contest's pseudonyms. Raises `NotFound` if there is none, `StorageUnavailable`."""
     secret = await find_contest_secret(deployment.store, contest)
     if secret is None:
-        return None
-    named = voter_id is not None
-    name = pseudonym(secret, "voter" if named else "anonymous", (voter_id if named else anonymous_id) or "")
-    return Voter(name, [topic.partition_of(name) for topic in deployment.votes.topics])
+        await deployment.catalogue.owner_of(contest)
+        raise NotFound(
+            f"No secret of contest {contest} is in the object store: it has no votes yet, or "
+            "TALLY_STORAGE_URL names another store. Without it votes cannot be found by voter or address."
+        )
+    return secret
 
 
 VoidEvent = VoteVoided | VoteRestored
@@ -98,11 +87,13 @@ class Ballots:
                     yield PositionedVote(fold.partition, voter, vote)
 
     def record(self) -> dict[str, Any]:
-        """Return the vote count record."""
-        assert self.config.contest is not None
-        counts = counts_of([self._tally(fold) for fold in self.folds], {})
-        results = results_of(self.contest, sources_of(self.config), counts)
-        return vote_count(self.contest, self.config.contest.created, counts, results, sources=False)
+        """Return the vote count record of these votes."""
+        return record_of(self.contest, self.config, counts_of([self._tally(fold) for fold in self.folds], {}))
+
+    async def served(self, deployment: Deployment) -> dict[str, Any]:
+        """Return the vote count record of the views."""
+        counts = sum_of(await counts_by_partition(deployment.vote_views, deployment.votes, self.contest))
+        return record_of(self.contest, self.config, counts)
 
     def reopened(self, document: dict[str, Any]) -> "Ballots":
         """Return the same votes with the contest's `document` as of its reopening."""
@@ -120,6 +111,15 @@ class Ballots:
 
     def _tally(self, fold: LogFold) -> ContestTally:
         return fold.tally.contests.get(self.contest.key, NO_VOTES)
+
+
+def record_of(
+    contest: Contest, config: ContestRecords, counts: Counts, *, sources: bool = False
+) -> dict[str, Any]:
+    """Return the vote count record of the counts; `sources` adds those by source."""
+    created = 0 if config.contest is None else config.contest.created
+    results = results_of(contest, sources_of(config), counts)
+    return vote_count(contest, created, counts, results, sources=sources)
 
 
 async def read_ballots(deployment: Deployment, key: str) -> Ballots:
@@ -189,9 +189,8 @@ async def count_at(deployment: Deployment, contest: str, at: int, now: int, *, s
     folds, log_ids, last_ms = await fold_until(deployment, contest, until_ms, partitions)
     offsets = {fold.partition: fold.offset for fold in folds}
     counts = counts_of([fold.tally.contests.get(contest, ContestTally()) for fold in folds], offsets)
-    results = results_of(found, sources_of(config), counts)
     return HistoricalCount(
-        record=vote_count(found, config.contest.created, counts, results, sources=sources),
+        record=record_of(found, config, counts, sources=sources),
         title=config.contest.document.get("title") or "",
         titles=titles_of(config),
         positions={partition: Position(log_ids.get(partition, ""), at) for partition, at in offsets.items()},
@@ -259,19 +258,35 @@ class ParticipantEffect:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Participants, by the change of their rank, and the contest; `votes` and `voters` are those of the events."""
+    """Effect of an operation with so many `votes` and `voters` on the contest and its participants.
 
+    Those are sorted by the change of their rank.
+    """
+
+    void: str
+    contest_key: str
+    title: str
+    executed: bool
+    waits_for_reopening: bool
     votes: int
     voters: int
-    rows: Sequence[ParticipantEffect]
-    total: Totals
+    contest: Totals
+    participants: Sequence[ParticipantEffect]
+    at: str | None
+    positions: dict[int, int]
 
 
 def effect(
-    ballots: Ballots, before: dict[str, Any], after: dict[str, Any], events: Sequence[tuple[int, VoidEvent]]
+    ballots: Ballots,
+    before: dict[str, Any],
+    after: dict[str, Any],
+    events: Sequence[tuple[int, VoidEvent]],
+    *,
+    void: str,
+    executed: bool,
 ) -> Effect:
     """Return the effect of `events`, by partition, on the counts: from one vote count record to another."""
-    titles = titles_of(ballots.config)
+    titles, config = titles_of(ballots.config), ballots.config.contest
     then, now = before["participants"], after["participants"]
     ranks = [places(map(entry_rank_key, record.values())) for record in (then, now)]
     rows = [
@@ -286,7 +301,19 @@ def effect(
     ]
     rows.sort(key=lambda row: (-_change(row.rank), -_change(row.count), row.rank.after))
     count, voters = (Pair(before[name], after[name]) for name in ("count", "unique_voter_count"))
-    return Effect(len(events), len({event.voter for _, event in events}), rows, Totals(count, voters))
+    return Effect(
+        void=void,
+        contest_key=ballots.contest.key,
+        title="" if config is None else config.document.get("title") or "",
+        executed=executed,
+        waits_for_reopening=ballots.is_over,
+        votes=len(events),
+        voters=len({event.voter for _, event in events}),
+        contest=Totals(count, voters),
+        participants=rows,
+        at=timestamp(ballots.at),
+        positions=ballots.positions,
+    )
 
 
 def _change(pair: Pair) -> int:

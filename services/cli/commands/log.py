@@ -14,13 +14,12 @@ from typer import BadParameter, Exit, Option
 from libs.audit.audit_log import AuditFilter, AuditRow, MemberChange, read_audit
 from libs.audit.contest_history import History, HistoryStep, VoteEffect
 from libs.audit.log_fold import without_gc
-from libs.audit.partition_merge import followed, merged
-from libs.audit.recount import find_voter
+from libs.audit.partition_merge import extents_between, followed, in_order, streams
+from libs.audit.recount import read_secret
 from libs.contracts.codec import vote_codec
+from libs.contracts.pseudonyms import pseudonym
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
-from libs.kafka.reader import Extent
-from libs.tally.errors import NotFound
 from libs.tally.events import (
     ContestClosed,
     ContestEvent,
@@ -129,11 +128,7 @@ async def _events(
     scope = "the whole contest" if some is None else f"partition {', '.join(map(str, some))} alone"
     titles = await read_titles(deployment, contest)
     note(f"Contest {titles}. The counts are those of {scope}, by append time.")
-    await reader.log_ids(topic, partitions)
-    ends = await reader.end_offsets(topic, partitions)
-    if until_ms is not None:
-        ends = await reader.offsets_from(topic, partitions, until_ms)
-    ranges = {partition: Extent(0, end) for partition, end in ends.items()}
+    extents = await extents_between(reader, topic, partitions, 0, until_ms)
     result = partial(_event, whole=some is None, titles=titles)
 
     def is_wanted(step: HistoryStep) -> bool:
@@ -141,7 +136,7 @@ async def _events(
 
     folded = shown = 0
     with without_gc():
-        async with aclosing(merged(reader, topic, ranges, vote_codec)) as entries:
+        async with aclosing(in_order(streams(reader, topic, extents, vote_codec))) as entries:
             async for entry in entries:
                 step = history.take(entry)
                 folded += step is not None
@@ -152,7 +147,8 @@ async def _events(
         await deployment.catalogue.owner_of(contest)
     note(f"{shown:,} of {folded:,} events.")
     if follow:
-        async with aclosing(followed(reader, topic, ends)) as entries:
+        starts = {partition: extent.end for partition, extent in extents.items()}
+        async with aclosing(followed(reader, topic, starts)) as entries:
             async for entry in entries:
                 step = history.take(entry)
                 if step is not None and is_wanted(step):
@@ -162,7 +158,10 @@ async def _events(
 async def _partitions_and_voter(
     deployment: Deployment, contest: str, selection: EventSelection
 ) -> tuple[list[int] | None, str | None]:
-    """Return the partitions to read and the pseudonym of the voter; None for all."""
+    """Return the partitions to read and the pseudonym of the voter; None for all.
+
+    A voter's are one of each topic, since a deleted contest's topic is not known.
+    """
     voter, anonymous, partition = selection.voter, selection.anonymous, selection.partition
     if partition is not None and partition not in deployment.votes.numbers:
         raise BadParameter(
@@ -172,14 +171,9 @@ async def _partitions_and_voter(
         return None if partition is None else [partition], None
     if partition is not None or None not in (voter, anonymous):
         raise BadParameter("Give one of --voter, --anonymous and --partition.")
-    found = await find_voter(deployment, contest, voter, anonymous)
-    if found is None:
-        await deployment.catalogue.owner_of(contest)
-        raise NotFound(
-            f"No secret of contest {contest} is in the object store: it has no votes yet, or "
-            "TALLY_STORAGE_URL names another store."
-        )
-    return found.partitions, found.pseudonym
+    secret = await read_secret(deployment, contest)
+    name = pseudonym(secret, "anonymous", anonymous or "") if voter is None else pseudonym(secret, "voter", voter)
+    return [topic.partition_of(name) for topic in deployment.votes.topics], name
 
 
 def _milliseconds(text: str, option: str) -> int:

@@ -7,13 +7,11 @@ from typer import BadParameter, Option
 
 from libs.audit.recount import read_ballots
 from libs.catalogue.contests.closing_record import closing_of, reopened, status_of
-from libs.catalogue.contests.contest_mapper import sources_of
 from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.errors import NotClosed
 from libs.contracts.validation import ValidationFailed
 from libs.deployment.deployment import Deployment
-from libs.results.contest_counts import counts_by_partition, sum_of
-from libs.results.contest_results import entry_rank_key, places, results_of, vote_count
+from libs.results.contest_results import entry_rank_key, places
 from libs.tally.time_conversion import timestamp
 from services.cli.command_decorator import ContestKey, Execute, command, moment, read_titles
 from services.cli.output import Block, Result, Rows, cell
@@ -64,10 +62,7 @@ async def _effects(
     """Return each participant's status, votes and rank, as pairs before and after the reopening."""
     closed = await read_ballots(deployment, contest)
     reopening, closing = closed.reopened(reopened(document, until)), closing_of(document)
-    counts = sum_of(await counts_by_partition(deployment.vote_views, deployment.votes, closed.contest))
-    results = results_of(closed.contest, sources_of(closed.config), counts)
-    records = vote_count(closed.contest, 0, counts, results, sources=False), reopening.record()
-    entries = [record["participants"] for record in records]
+    entries = [record["participants"] for record in (await closed.served(deployment), reopening.record())]
     ranks = [places(map(entry_rank_key, entry.values())) for entry in entries]
     statuses = {} if closing is None else {each.key: each.status for each in closing.participants}
 

@@ -11,15 +11,21 @@ from typing import Annotated, Any, Final
 from typer import Argument, BadParameter, Option
 from uuid_utils import uuid7
 
-from libs.audit.recount import EVER, Ballots, Pair, VoidEvent, effect, fold_until, read_ballots
-from libs.catalogue.contests.contest_mapper import sources_of
+from libs.audit.recount import (
+    EVER,
+    Ballots,
+    Effect,
+    Pair,
+    VoidEvent,
+    effect,
+    fold_until,
+    read_ballots,
+    read_secret,
+)
 from libs.concurrency.tasks import becomes_true, retried
 from libs.contracts.codec import vote_codec
 from libs.contracts.pseudonyms import network_of, pseudonym
 from libs.deployment.deployment import Deployment
-from libs.results.contest_counts import counts_by_partition, sum_of
-from libs.results.contest_results import results_of, vote_count
-from libs.storage.secrets import find_contest_secret
 from libs.tally.errors import NotFound, TallyError, ViewsUnavailable
 from libs.tally.events import VoteCast, VoteRestored, VoteVoided
 from libs.tally.fold import ContestTally
@@ -94,7 +100,7 @@ class VoteSelection:
         since = None if self.since is None else moment(self.since, "--from")
         until = None if self.until is None else moment(self.until, "--until")
         by_voter = self.voters is not None or self.anonymous is not None
-        secret = await _secret(deployment, contest.key) if by_voter or network is not None else b""
+        secret = await read_secret(deployment, contest.key) if by_voter or network is not None else b""
         address = None if network is None else pseudonym(secret, "address", network)
         voters = {pseudonym(secret, "voter", name) for name in _lines(self.voters)}
         voters |= {pseudonym(secret, "anonymous", name) for name in _lines(self.anonymous)}
@@ -107,16 +113,6 @@ class VoteSelection:
             and (self.platform is None or cast.platform == self.platform)
             and (self.participant is None or any(key == self.participant for key, _ in cast.choices))
         )
-
-
-async def _secret(deployment: Deployment, contest: str) -> bytes:
-    secret = await find_contest_secret(deployment.store, contest)
-    if secret is None:
-        raise NotFound(
-            f"No secret of contest {contest} is in the object store: it has no votes yet, or "
-            "TALLY_STORAGE_URL names another store. Without it votes cannot be found by voter or address."
-        )
-    return secret
 
 
 def _lines(file: Path | None) -> list[str]:
@@ -221,21 +217,8 @@ async def _run(
             raise
         recorded = await read_back(deployment, ballots, {partition for partition, _ in events})
         after = after if ballots.is_over else recorded
-    found, config = effect(ballots, before, after, events), ballots.config.contest
-    members = {
-        "void": void,
-        "contest_key": contest,
-        "title": "" if config is None else config.document.get("title") or "",
-        "executed": execute,
-        "waits_for_reopening": ballots.is_over,
-        "votes": found.votes,
-        "voters": found.voters,
-        "contest": found.total,
-        "participants": found.rows,
-        "at": timestamp(ballots.at),
-        "positions": ballots.positions,
-    }
-    return Result(members, _text(members, verb))
+    found = effect(ballots, before, after, events, void=void, executed=execute)
+    return Result(found, _text(found, verb))
 
 
 async def append(deployment: Deployment, events: Sequence[tuple[int, VoidEvent]]) -> None:
@@ -267,12 +250,10 @@ async def read_back(deployment: Deployment, ballots: Ballots, partitions: set[in
     if not await becomes_true(has_folded, FOLD_WAIT_S):
         late = f"All events are recorded, but were not processed within {FOLD_WAIT_S:.0f} s"
         raise ViewsUnavailable(late, retry_after_s=1)
-    counts = sum_of(await counts_by_partition(views, topic, ballots.contest))
-    results = results_of(ballots.contest, sources_of(ballots.config), counts)
-    return vote_count(ballots.contest, 0, counts, results, sources=False)
+    return await ballots.served(deployment)
 
 
-def _text(result: dict[str, Any], verb: str) -> Iterator[Block]:
+def _text(result: Effect, verb: str) -> Iterator[Block]:
     """Yield the participants, the most affected first, the contest, and last the outcome."""
     yield Rows(
         [
@@ -283,25 +264,25 @@ def _text(result: dict[str, Any], verb: str) -> Iterator[Block]:
                 "rank": _arrow(row.rank),
                 "voters": _arrow(row.unique_voter_count),
             }
-            for row in result["participants"]
+            for row in result.participants
         ]
     )
-    total, contest = result["contest"], named(result["contest_key"], result["title"])
-    about = f"{plural(result['votes'], 'vote')} of {plural(result['voters'], 'voter')}"
+    total, contest = result.contest, named(result.contest_key, result.title)
+    about = f"{plural(result.votes, 'vote')} of {plural(result.voters, 'voter')}"
     yield f"Contest {contest}: {_arrow(total.count)} votes, {_arrow(total.unique_voter_count)} voters."
-    offsets = " ".join(f"{partition}:{offset}" for partition, offset in sorted(result["positions"].items()))
-    yield f"By the log as of {result['at']}; later votes are not affected. Positions: {offsets}"
-    waits = result["waits_for_reopening"]
-    if not result["votes"]:
+    offsets = " ".join(f"{partition}:{offset}" for partition, offset in sorted(result.positions.items()))
+    yield f"By the log as of {result.at}; later votes are not affected. Positions: {offsets}"
+    waits = result.waits_for_reopening
+    if not result.votes:
         yield f"No votes can be {verb}."
-    elif not result["executed"]:
+    elif not result.executed:
         effect = "The contest is over: this changes its result only after `tally reopen`. " if waits else ""
         yield f"{about} would be {verb}. {effect}Run again with --execute to record it."
     elif waits:
-        yield f"Operation {result['void']}: {about}."
+        yield f"Operation {result.void}: {about}."
         yield "Recorded; the result does not change until `tally reopen`."
     else:
-        yield f"{verb.capitalize()}: {about}, as {result['void']}."
+        yield f"{verb.capitalize()}: {about}, as {result.void}."
 
 
 def _arrow(pair: Pair) -> str:
