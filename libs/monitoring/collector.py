@@ -1,6 +1,7 @@
 """Collects the status: positions of the views compared with the log's end offsets and append times, and tasks."""
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -93,10 +94,17 @@ class StatusCollector:
                 pass  # the partitions show which server it was
         return self._known_sealed
 
-    async def rows(self, projection: ProjectionName, patience: "_Patience | None" = None) -> list[PartitionStatus]:
-        """Return the rows of a projection's partitions. Raises as `collect` for any that cannot be read.
+    async def all_rows(self, projection: ProjectionName) -> list[PartitionStatus]:
+        """Return the rows of all partitions. Raises as `collect` for any that cannot be read."""
+        patience = _Patience(Deadline(math.inf), [], [])
+        rows = await self.rows(projection, patience)
+        if patience.lost:
+            raise patience.lost[0].error
+        return rows
 
-        With `patience`, these are added to its `lost` instead, and none is waited for longer than its deadline.
+    async def rows(self, projection: ProjectionName, patience: "_Patience") -> list[PartitionStatus]:
+        """Return the rows of a projection's partitions; adds those that cannot be read in time to `patience`.
+
         Reads ends after positions, so that no view of this log appears to be past its end, or less behind.
         """
         views = self._projections[projection]
@@ -113,11 +121,10 @@ class StatusCollector:
             for offset in (position - 1, position, -1 if todo is None else todo.offset)
             if 0 <= offset < end
         ]
-        reading = self._times[projection].read(places)
         try:
-            times = await (reading if patience is None else call(reading, patience.deadline.left_s()))
+            times = await call(self._times[projection].read(places), patience.deadline.left_s())
         except (TallyError, TimeoutError) as error:
-            if patience is None or not _may_pass(error):
+            if not _may_pass(error):
                 raise
             found = error if isinstance(error, TallyError) else NO_LOG
             patience.lost.extend(_Lost(projection, partition, found) for partition in ends)
@@ -174,12 +181,10 @@ class StatusCollector:
         return _Stored(generations, ledger, todo, await self._quarantine(views, partition, generations))
 
     async def _ends(
-        self, projection: ProjectionName, partitions: Iterable[int], patience: "_Patience | None"
+        self, projection: ProjectionName, partitions: Iterable[int], patience: "_Patience"
     ) -> dict[int, int]:
         """Return the log's ends; asks for each partition alone if a broker does not answer for some of them."""
         topic, every = self._projections[projection].topic.name, list(partitions)
-        if patience is None:
-            return await self._reader.end_offsets(topic, every)
         with suppress(LogUnavailable, TimeoutError):
             return await call(self._reader.end_offsets(topic, every), patience.deadline.left_s(IN_STEP / 2))
 
@@ -252,25 +257,26 @@ async def _each(
     projection: ProjectionName,
     partitions: Iterable[int],
     read: Callable[[ProjectionName, int], Coroutine[Any, Any, T]],
-    patience: _Patience | None,
+    patience: _Patience,
     silence: Callable[[int], TallyError],
 ) -> dict[int, T]:
-    """Read partitions concurrently. With `patience`, those that fail within a share of it are added to its `lost`,
-    those that give no answer with the error `silence`."""
+    """Read partitions concurrently, within a share of the time. Adds those that fail to `patience`.
+
+    Those that give no answer have the error `silence`.
+    """
 
     async def one(partition: int) -> T | TallyError:
-        reading = read(projection, partition)
         try:
-            return await (reading if patience is None else call(reading, patience.deadline.left_s(IN_STEP)))
+            return await call(read(projection, partition), patience.deadline.left_s(IN_STEP))
         except (TallyError, TimeoutError) as error:
-            if patience is None or not _may_pass(error):
+            if not _may_pass(error):
                 raise
             return error if isinstance(error, TallyError) else silence(partition)
 
     every = list(partitions)
     found = dict(zip(every, await asyncio.gather(*map(one, every)), strict=True))
     for partition, each in found.items():
-        if isinstance(each, TallyError) and patience is not None:
+        if isinstance(each, TallyError):
             patience.lost.append(_Lost(projection, partition, each))
     return {partition: each for partition, each in found.items() if not isinstance(each, TallyError)}
 

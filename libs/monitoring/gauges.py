@@ -3,9 +3,11 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
+
+from prometheus_client import Gauge
 
 from libs.deployment.deployment import Deployment
 from libs.monitoring.collector import StatusCollector
@@ -24,27 +26,24 @@ SOONEST_S: Final = 0.5
 """Minimum pause in seconds, also after a failure, so that recovered servers are noticed."""
 LATEST_S: Final = 30.0
 
-OF_TOPICS: Final = (
-    table.LOG_END,
-    table.VIEW_POSITION,
-    table.VIEW_LAG_RECORDS,
-    table.VIEW_LAG_SECONDS,
-    table.VIEW_STALLED,
-    table.QUARANTINED_RECORDS,
-    table.GENERATIONS,
-    table.REPLAY_REMAINING_RECORDS,
-    table.REPLAY_PROGRESS_RATIO,
-)
-OF_VOTES: Final = (
-    table.GATE_OPEN,
-    table.VOTES,
-    table.VOTES_PENDING,
-    table.VOTES_PENDING_OLDEST_SECONDS,
-    table.VALKEY_CLOCK_OFF_SECONDS,
-    table.CLOCK_AHEAD_SECONDS,
-    table.VOTES_FENCED,
-    table.FOLD_DUPLICATES,
-)
+OF_PARTITIONS: Final[Mapping[Gauge, str]] = {
+    table.LOG_END: "end",
+    table.VIEW_POSITION: "position",
+    table.VIEW_LAG_RECORDS: "lag",
+    table.VIEW_LAG_SECONDS: "lag_s",
+    table.QUARANTINED_RECORDS: "quarantined",
+}
+"""Gauges of each topic's partitions, with the members of their status."""
+OF_REPLAYS: Final = table.GENERATIONS, table.REPLAY_REMAINING_RECORDS, table.REPLAY_PROGRESS_RATIO
+OF_VOTES: Final[Mapping[Gauge, str]] = {
+    table.GATE_OPEN: "open",
+    table.VOTES_PENDING: "pending",
+    table.VOTES_PENDING_OLDEST_SECONDS: "oldest_pending_s",
+    table.VALKEY_CLOCK_OFF_SECONDS: "valkey_clock_off_s",
+    table.CLOCK_AHEAD_SECONDS: "clock_ahead_s",
+    table.VOTES_FENCED: "fenced",
+    table.FOLD_DUPLICATES: "duplicates",
+}
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +97,7 @@ class _TopicGauges:
         began, at = clock(), time.time()
         up = table.STANDING_UP.labels(self._topic)
         try:
-            await self._show(await self._collector.rows(self._projection))
+            await self._show(await self._collector.all_rows(self._projection))
         except Exception as error:
             level = logging.WARNING if isinstance(error, TallyError) else logging.ERROR
             logger.log(level, "%s cannot be monitored: %r", self._topic, error)
@@ -114,12 +113,9 @@ class _TopicGauges:
     async def _show(self, rows: Sequence[PartitionStatus]) -> None:
         for row in rows:
             place = self._topic, row.partition
-            table.LOG_END.labels(*place).set(row.end)
-            table.VIEW_POSITION.labels(*place).set(row.position)
-            table.VIEW_LAG_RECORDS.labels(*place).set(row.lag)
-            table.VIEW_LAG_SECONDS.labels(*place).set(row.lag_s)
+            for gauge, member in OF_PARTITIONS.items():
+                gauge.labels(*place).set(getattr(row, member))
             table.VIEW_STALLED.labels(*place).set(row.stalled_since is not None)
-            table.QUARANTINED_RECORDS.labels(*place).set(row.quarantined)
         beside = [(row, one) for row in rows for one in row.generations]
         for state in State:
             if state is not State.LIVE:
@@ -131,7 +127,7 @@ class _TopicGauges:
         table.REPLAY_PROGRESS_RATIO.labels(self._topic).set(1 - remaining / all_of_it if all_of_it else 1)
 
     def _forget(self) -> None:
-        for gauge in OF_TOPICS:
+        for gauge in (*OF_PARTITIONS, *OF_REPLAYS, table.VIEW_STALLED):
             gauge.remove_by_labels({"topic": self._topic})
 
 
@@ -146,20 +142,12 @@ class _VoteGauges(_TopicGauges):
         ids = await asyncio.gather(*(self._views.ids(row.partition) for row in rows))
         await super()._show(rows)
         for row, by_status in zip(rows, ids, strict=True):
-            for gauge, value in (
-                (table.GATE_OPEN, row.open),
-                (table.VOTES_PENDING, row.pending),
-                (table.VOTES_PENDING_OLDEST_SECONDS, row.oldest_pending_s),
-                (table.VALKEY_CLOCK_OFF_SECONDS, row.valkey_clock_off_s),
-                (table.CLOCK_AHEAD_SECONDS, row.clock_ahead_s),
-                (table.VOTES_FENCED, row.fenced),
-                (table.FOLD_DUPLICATES, row.duplicates),
-            ):
-                gauge.labels(row.partition).set(value or 0)
+            for gauge, member in OF_VOTES.items():
+                gauge.labels(row.partition).set(getattr(row, member) or 0)
             for status in VoteStatus:
                 table.VOTES.labels(row.partition, status.name.lower()).set(by_status[status])
 
     def _forget(self) -> None:
         super()._forget()
-        for gauge in OF_VOTES:
+        for gauge in (*OF_VOTES, table.VOTES):
             gauge.clear()

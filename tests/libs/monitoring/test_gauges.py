@@ -162,13 +162,13 @@ async def test_scrapes_that_come_at_once_or_soon_share_a_look(
 ) -> None:
     monkeypatch.setattr(gauges, "SOONEST_S", 30)
     looked: list[ProjectionName] = []
-    rows = StatusCollector.rows
+    rows = StatusCollector.all_rows
 
     async def counted(collector: StatusCollector, fold: ProjectionName) -> list[PartitionStatus]:
         looked.append(fold)
         return await rows(collector, fold)
 
-    monkeypatch.setattr(StatusCollector, "rows", counted)
+    monkeypatch.setattr(StatusCollector, "all_rows", counted)
     async with opened(log.stack) as refresh:
         await asyncio.gather(refresh(), refresh(), refresh())
         await refresh()

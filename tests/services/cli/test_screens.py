@@ -24,6 +24,7 @@ from services.cli.commands.log import audit_line
 from services.cli.commands.status import status_text
 from services.cli.commands.void import COLUMNS as VOID_COLUMNS
 from services.cli.output import Block, Result, show
+from tests.libs.monitoring.partition_rows import a_partition
 
 SCREENS: Final = Path(__file__).parent / "screens"
 AT: Final = 1_777_658_400_000
@@ -35,24 +36,16 @@ GATEWAY, PROJECTOR = (ProcessStatus(name, pid, alive=True) for name, pid in (("g
 def row(projection: ProjectionName, partition: int, **members: Any) -> PartitionStatus:
     """Build the status of a partition that has processed all of its records."""
     well: dict[str, Any] = {
-        "projection": projection,
         "partition": partition,
         "generation": 1,
         "position": 1_204_518,
         "end": 1_204_518,
-        "lag_s": 0.0,
         "last_event": AT - 3_000,
-        "stalled_since": None,
-        "quarantined": 0,
-        "dropped": 0,
-        "schema": 4,
-        "code_schema": 4,
-        "generations": [],
     }
     if projection is ProjectionName.VOTES:
         votes = {"pending": 0, "fenced": 2, "duplicates": 17, "overruled": 0, "open": True, "incarnation": 5}
         well |= votes | {"valkey_clock_off_s": 0.01, "clock_ahead_s": 0.0}
-    return PartitionStatus(**(well | members))
+    return a_partition(projection, **(well | members))
 
 
 WELL: Final = [row(projection, partition) for projection in ProjectionName for partition in range(2)]

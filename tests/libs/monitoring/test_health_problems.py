@@ -1,0 +1,58 @@
+"""Problems of partitions: clocks that differ, and purchases that stay unprocessed."""
+
+from dataclasses import replace
+
+import pytest
+
+from libs.contracts.log_records import Position
+from libs.monitoring.collector import ledger_of
+from libs.monitoring.health_problems import problems_of
+from libs.monitoring.status import OpenPurchase, PartitionStatus, Status
+from libs.views.generations.generations import ProjectionName
+from libs.views.votes.reply_types import PartitionState
+from tests.libs.monitoring.partition_rows import a_partition
+
+NOW_S = 1_790_000_000
+SECOND = 1_000_000
+STATE = PartitionState(Position("log", 1), True, 1, NOW_S * SECOND, 1, 0, None, 0, 0, 0, 0, NOW_S * SECOND)
+VALKEYS = "Valkey's clock is {} this machine's"
+STAMPED = "votes are stamped 90 s ahead of Valkey's clock, which stepped back"
+WAITS = "a purchase at offset 7 is neither cast nor refused for {} s"
+
+
+def problems(row: PartitionStatus) -> list[str]:
+    return [problem.detail for problem in problems_of(Status(NOW_S * 1000, [row], (), ()))]
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered", "ahead_s", "said"),
+    [
+        (-3600, -3600, 0, [VALKEYS.format("3,600 s ahead of")]),
+        (3600, 3600, 0, [VALKEYS.format("3,600 s behind")]),
+        (0, 0, 90, [STAMPED]),
+        (90, 90, 90, [f"{VALKEYS.format('90 s behind')}, {STAMPED}"]),
+        (0, 0, 1, []),
+        (-30, 30, 0, []),
+    ],
+    ids=lambda value: "" if isinstance(value, list) else str(value),
+)
+def test_a_clock_that_is_off_is_named_with_the_difference(
+    asked: float, answered: float, ahead_s: int, said: list[str]
+) -> None:
+    """By this process's clock around the call, as seconds after Valkey's: a minute of waiting proves nothing."""
+    state = replace(STATE, clock=STATE.now + ahead_s * SECOND)
+    ledger = ledger_of(state, NOW_S + asked, NOW_S + answered)
+    assert problems(a_partition(ProjectionName.VOTES, **ledger)) == said
+
+
+@pytest.mark.parametrize(
+    ("oldest", "said"),
+    [
+        (None, []),
+        (OpenPurchase(7, 59, ""), []),
+        (OpenPurchase(7, 61, ""), [WAITS.format(61)]),
+        (OpenPurchase(7, 1, "no event"), [f"{WAITS.format(1)}, it cannot be read: no event"]),
+    ],
+)
+def test_the_oldest_open_purchase_is_named(oldest: OpenPurchase | None, said: list[str]) -> None:
+    assert problems(a_partition(ProjectionName.PURCHASES, oldest_open=oldest)) == said
