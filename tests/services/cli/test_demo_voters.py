@@ -18,6 +18,7 @@ KEYS = [f"p{number}" for number in range(8)]
 async def voters_answered(
     answer: Callable[[httpx.Request], httpx.Response],
     until: Callable[[AcceptedResults], bool],
+    settle_s: float = 60,
 ) -> tuple[AcceptedResults, VoterPopulation]:
     results, voters = AcceptedResults(), VoterPopulation(KEYS, 100, seed=1)
     async with (
@@ -25,16 +26,8 @@ async def voters_answered(
         VoterLoad(client, "contest", voters, results, rate=200) as load,
     ):
         await eventually(lambda: until(results))
-        await load.settle(60)
+        await load.settle(settle_s)
     return results, voters
-
-
-def accept_singles(request: httpx.Request) -> httpx.Response:
-    if request.url.path.endswith("/batch"):
-        lines = request.content.split(b"\n")
-        results = [{"status": 201}] * (len(lines) - 1) + [{"status": 422, "code": "validation_failed"}]
-        return httpx.Response(200, json={"results": results})
-    return httpx.Response(201, json={})
 
 
 async def test_what_was_not_answered_is_sent_again_under_the_same_id() -> None:
@@ -46,7 +39,7 @@ async def test_what_was_not_answered_is_sent_again_under_the_same_id() -> None:
             return httpx.Response(503, json={"code": "ledger_catching_up"}, headers={"retry-after": "0.1"})
         if bodies[request.content] == 2:
             raise httpx.ReadError("gone")
-        return accept_singles(request)
+        return httpx.Response(201, json={})
 
     results, _ = await voters_answered(answer, lambda results: bool(results.accepted))
     assert results.accepted
@@ -56,19 +49,10 @@ async def test_what_was_not_answered_is_sent_again_under_the_same_id() -> None:
 
 
 async def test_a_vote_without_an_answer_is_in_doubt_and_not_accepted() -> None:
-    asked: list[httpx.Request] = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(request)
+    def answer(_: httpx.Request) -> httpx.Response:
         return httpx.Response(503, json={"code": "log_unavailable"}, headers={"retry-after": "1"})
 
-    results, voters = AcceptedResults(), VoterPopulation(KEYS, 100, seed=1)
-    async with (
-        httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url="http://tally") as client,
-        VoterLoad(client, "contest", voters, results, rate=200) as load,
-    ):
-        await eventually(lambda: len(asked) > 10)
-        await load.settle(0.1)
+    results, voters = await voters_answered(answer, lambda results: results.retries.total() > 10, settle_s=0.1)
     assert results.in_doubt
     assert results.in_doubt.keys() <= voters.ids
     assert not results.accepted

@@ -4,13 +4,15 @@ import asyncio
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, Self
 
 import httpx
 import orjson
+
+from libs.concurrency.tasks import end_tasks
 
 KINDS: Final = {
     "free": 46,
@@ -41,7 +43,6 @@ SHARED_ADDRESS: Final = "203.0.113.7"
 class SimulatedVote:
     """One voter's request. `vote_id` is "" if the response is not attributed to a vote; `body` may be invalid."""
 
-    kind: str
     vote_id: str
     participant: str
     source: str
@@ -76,7 +77,7 @@ class VoterPopulation:
             case "reused id" if self.accepted:
                 earlier = pick(self.accepted)
                 body = orjson.loads(earlier.body) | {"count": earlier.count + 1}
-                return SimulatedVote(kind, "", earlier.participant, earlier.source, 0, orjson.dumps(body))
+                return SimulatedVote("", earlier.participant, earlier.source, 0, orjson.dumps(body))
             case "paid":
                 fan, count = self._random.randrange(max(1, self._voters // 4)), pick((1, 1, 2, 3, 5, 10))
                 return self._vote(kind, voter_id=f"voter-{fan}", source="c-paid", count=count)
@@ -93,7 +94,7 @@ class VoterPopulation:
             case "paid anonymous":
                 return self._vote(kind, anonymous_id="device-0", source="c-paid")
             case "malformed":
-                return SimulatedVote(kind, "", "", "", 0, pick(MALFORMED))
+                return SimulatedVote("", "", "", 0, pick(MALFORMED))
         return self._vote("free", voter_id=f"voter-{voter}", ip=_address(voter), platform=platform)
 
     def _vote(
@@ -103,7 +104,7 @@ class VoterPopulation:
         chosen = participant or self._random.choices(self._participants, self._weights)[0]
         self.ids.add(vote_id)
         vote = {"vote_id": vote_id, "participant_key": chosen, "source": source, "count": count}
-        return SimulatedVote(kind, vote_id, chosen, source, count, orjson.dumps(vote | members))
+        return SimulatedVote(vote_id, chosen, source, count, orjson.dumps(vote | members))
 
     def _drift(self) -> None:
         """Change the participants' popularity at random, so that the lead changes."""
@@ -131,7 +132,7 @@ class AcceptedResults:
     refusals: Counter[str] = field(default_factory=Counter)
     retries: Counter[str] = field(default_factory=Counter)
     in_doubt: dict[str, SimulatedVote] = field(default_factory=dict)
-    """Votes without a final response at the end, by vote id."""
+    """Votes without a final response, by vote id."""
     times: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_TIMES))
     """Response times in seconds."""
     _votes: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
@@ -139,12 +140,12 @@ class AcceptedResults:
 
     def record_response(self, vote: SimulatedVote, status: int, code: str) -> bool:
         """Record a final response; returns whether it accepts the vote."""
+        self.in_doubt.pop(vote.vote_id, None)
         if status not in (200, 201):
             self.refusals[code] += 1
             return False
         self.first_answers += status == 201
         self.replayed += status == 200
-        self.in_doubt.pop(vote.vote_id, None)
         self.accepted.setdefault(vote.vote_id, vote)
         self._votes.append(time.monotonic())
         return True
@@ -180,10 +181,7 @@ def quantiles(values: Iterable[float]) -> tuple[float, float]:
 
 
 MOST_IN_FLIGHT: Final = 200
-BATCH: Final = 20
-BATCH_SHARE: Final = 0.1
-"""Share of the votes that one client sends in batches."""
-BROKEN_LINE: Final = b'{"participant_key": 7}'
+JSON: Final = {"content-type": "application/json"}
 
 
 @dataclass(slots=True)
@@ -195,101 +193,58 @@ class VoterLoad:
     voters: VoterPopulation
     results: AcceptedResults
     rate: float
-    _arrivals: list[asyncio.Task[None]] = field(default_factory=list)
+    _arrivals: asyncio.Task[None] = field(init=False)
     _in_flight: set[asyncio.Task[None]] = field(default_factory=set)
     _give_up_at: float = float("inf")
 
     async def __aenter__(self) -> Self:
-        one = self._arrive(self.rate * (1 - BATCH_SHARE), lambda: self._cast(self.voters.draw()))
-        batch = self._arrive(self.rate * BATCH_SHARE / BATCH, self._batch)
-        self._arrivals = [asyncio.create_task(one), asyncio.create_task(batch)]
+        self._arrivals = asyncio.create_task(self._arrive())
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Cancel all requests in flight."""
-        for task in (tasks := [*self._arrivals, *self._in_flight]):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks([self._arrivals, *self._in_flight])
 
     async def settle(self, timeout_s: float) -> None:
         """End the voting and wait at most `timeout_s` for the final responses; see `AcceptedResults.in_doubt`."""
-        for task in self._arrivals:
-            task.cancel()
+        self._arrivals.cancel()
         self._give_up_at = time.monotonic() + timeout_s
         if self._in_flight:
             await asyncio.wait(self._in_flight, timeout=timeout_s + 1)
 
-    async def _arrive(self, rate: float, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Start `act` at random intervals; arrivals missed during an outage are not made up for."""
+    async def _arrive(self) -> None:
+        """Draw and send votes at random intervals; those missed during an outage are not made up for."""
         due = time.monotonic()
         while True:
-            due = max(due + random.expovariate(rate), time.monotonic() - 0.2)
+            due = max(due + random.expovariate(self.rate), time.monotonic() - 0.2)
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             while len(self._in_flight) >= MOST_IN_FLIGHT:
                 await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
-            task = asyncio.create_task(act())
+            task = asyncio.create_task(self._cast(self.voters.draw()))
             self._in_flight.add(task)
             task.add_done_callback(self._in_flight.discard)
 
     async def _cast(self, vote: SimulatedVote) -> None:
-        answer = await self._final_answer([vote], "votes", vote.body, "application/json")
-        if answer is not None:
-            self._record(vote, answer.status_code, _code(answer))
-
-    async def _batch(self) -> None:
-        votes = [vote for vote in (self.voters.draw() for _ in range(BATCH)) if vote.vote_id]
-        body = b"\n".join([*(vote.body for vote in votes), BROKEN_LINE])
-        answer = await self._final_answer(votes, "votes/batch", body, "application/x-ndjson")
-        if answer is None:
-            return
-        results = answer.json()["results"]
-        self.results.refusals[results.pop()["code"]] += 1
-        again = []
-        for vote, result in zip(votes, results, strict=True):
-            if result["status"] >= 500:
-                self.results.retries[result["code"]] += 1
-                again.append(vote)
+        """Send the vote until it has a final response; until then, or if cancelled, it is in doubt."""
+        self.results.record_doubt(vote)
+        while True:
+            pause_s, began = 0.5, time.monotonic()
+            try:
+                answer = await self.client.post(f"/contests/{self.contest}/votes", content=vote.body, headers=JSON)
+            except httpx.TransportError:
+                self.results.retries["no_answer"] += 1
             else:
-                self._record(vote, result["status"], result.get("code", ""))
-        for vote in again:
-            await self._cast(vote)
-
-    def _record(self, vote: SimulatedVote, status: int, code: str) -> None:
-        if self.results.record_response(vote, status, code):
-            self.voters.accepted.append(vote)
-
-    async def _final_answer(
-        self, votes: Sequence[SimulatedVote], path: str, body: bytes, kind: str
-    ) -> httpx.Response | None:
-        """Send the request, with the same vote ids, until it has a final response; None when the time is up.
-
-        Without one, or if cancelled, its votes are in doubt.
-        """
-        final = None
-        try:
-            while True:
-                pause_s, began = 0.5, time.monotonic()
-                try:
-                    answer = await self.client.post(
-                        f"/contests/{self.contest}/{path}", content=body, headers={"content-type": kind}
-                    )
-                except httpx.TransportError:
-                    self.results.retries["no_answer"] += 1
-                else:
-                    self.results.times.append(time.monotonic() - began)
-                    if answer.status_code < 500 and answer.status_code != httpx.codes.TOO_MANY_REQUESTS:
-                        final = answer
-                        break
-                    self.results.retries[_code(answer)] += 1
-                    pause_s = min(5.0, max(0.1, float(answer.headers.get("retry-after", pause_s))))
-                pause_s *= random.uniform(1.0, 1.5)  # noqa: S311
-                if time.monotonic() + pause_s > self._give_up_at:
-                    break
-                await asyncio.sleep(pause_s)
-        finally:
-            for vote in votes if final is None else ():
-                self.results.record_doubt(vote)
-        return final
+                self.results.times.append(time.monotonic() - began)
+                if answer.status_code < 500 and answer.status_code != httpx.codes.TOO_MANY_REQUESTS:
+                    if self.results.record_response(vote, answer.status_code, _code(answer)):
+                        self.voters.accepted.append(vote)
+                    return
+                self.results.retries[_code(answer)] += 1
+                pause_s = min(5.0, max(0.1, float(answer.headers.get("retry-after", pause_s))))
+            pause_s *= random.uniform(1.0, 1.5)  # noqa: S311
+            if time.monotonic() + pause_s > self._give_up_at:
+                return
+            await asyncio.sleep(pause_s)
 
 
 def _code(answer: httpx.Response) -> str:
