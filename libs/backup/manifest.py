@@ -135,11 +135,8 @@ def read_manifest(directory: Path) -> Manifest | None:
         raise ValueError(f"{directory / MANIFEST}: {where or 'manifest'}: {first['msg']}") from None
 
 
-def open_export(directory: Path) -> Manifest:
-    """Read the manifest.
-
-    Raises `ImportRefused` unless the export is complete and all SHA-256 match.
-    """
+def read_complete(directory: Path) -> Manifest:
+    """Read the manifest of a complete export. Raises `ImportRefused` for any other."""
     try:
         manifest = read_manifest(directory)
     except ValueError as error:
@@ -148,6 +145,12 @@ def open_export(directory: Path) -> Manifest:
         raise ImportRefused(f"{directory} is no export: it has no {MANIFEST}.")
     if not manifest.complete:
         raise ImportRefused(f"The export in {directory} was interrupted: run `tally export` on it again first.")
+    return manifest
+
+
+def open_export(directory: Path) -> Manifest:
+    """Read the manifest, and check all SHA-256. Raises `ImportRefused`."""
+    manifest = read_complete(directory)
     files: list[ExportedPartition | ExportedObject] = [*manifest.parts, *manifest.objects]
     for part in files:
         try:

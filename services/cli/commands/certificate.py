@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from typer import Argument, BadParameter, Option
 
 from libs.audit.log_fold import SLICE, slices, without_gc
-from libs.backup.manifest import ImportRefused, Manifest, read_manifest, records_of
+from libs.backup.manifest import ImportRefused, read_complete, records_of
 from libs.catalogue.contests.closing_record import Correction, Seal, closing_of, corrections, reopened_of, seal_of
 from libs.catalogue.errors import NotClosed, NotSealed
 from libs.catalogue.records import RecordService
@@ -151,18 +151,9 @@ class ExportedLog:
     """Reads the log from a directory of NDJSON files, which preserve the records' values byte for byte."""
 
     def __init__(self, directory: Path) -> None:
-        """Raises `BadParameter` unless `directory` holds a complete export."""
-        try:
-            manifest = read_manifest(directory)
-        except ValueError as error:
-            raise BadParameter(str(error), param_hint="--export") from None
-        if manifest is None:
-            raise BadParameter(f"{directory} holds no export", param_hint="--export")
-        if not manifest.complete:
-            partial = f"{directory} holds only part of the log: run `tally export` on it again"
-            raise BadParameter(partial, param_hint="--export")
+        """Raises `ImportRefused` unless `directory` holds a complete export."""
         self._directory = directory
-        self._manifest: Manifest = manifest
+        self._manifest = read_complete(directory)
 
     def topic_from(self, first: int) -> Topic:
         return self._manifest.votes.topic_from(first)

@@ -14,9 +14,9 @@ from typing import Annotated, Any, cast
 
 import typer
 from rich.console import Console
-from typer import BadParameter, Option
+from typer import Option
 
-from libs.backup.manifest import Manifest, read_manifest
+from libs.backup.manifest import read_complete
 from libs.local_stack.errors import Exit, StackError
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
@@ -163,7 +163,7 @@ async def up(
     report, preparation = Report(), cast(Preparation, bootstrap)
     settings = StackSettings(data_dir=options.data_dir, lan=lan, **asdict(topology))
     if restore is not None:
-        preparation, exported = bootstrap.Restoration(restore), _manifest(restore)
+        preparation, exported = bootstrap.Restoration(restore), read_complete(restore)
         settings = settings.model_copy(update={"partitions": exported.partitions, "namespace": exported.namespace})
     supervisor = Supervisor(
         settings, preparation, port=options.port, any_port=any_port, fresh=options.fresh, report=report, waits=True
@@ -192,13 +192,3 @@ def qr_code(address: str) -> str:
     drawn = StringIO()
     segno.make(address, micro=False).terminal(drawn, border=2, compact=True)
     return drawn.getvalue()
-
-
-def _manifest(export: Path) -> Manifest:
-    try:
-        found = read_manifest(export)
-    except ValueError as error:
-        raise BadParameter(str(error), param_hint="--restore") from None
-    if found is None:
-        raise BadParameter(f"{export} is no export.", param_hint="--restore")
-    return found
