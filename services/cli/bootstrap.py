@@ -1,6 +1,5 @@
 """Prepares a deployment before its services start, and creates API keys for development."""
 
-import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -9,7 +8,7 @@ import orjson
 
 from libs.backup.importer import import_logs
 from libs.backup.manifest import ImportRefused
-from libs.catalogue.api_keys import PERMISSIONS, ApiKeyCache, issue_key
+from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.concurrency.tasks import retried
 from libs.contracts.catalogue_events import KeyRules
 from libs.deployment.deployment import Deployment
@@ -17,7 +16,6 @@ from libs.deployment.environment_catalogue import Environment
 from libs.deployment.identity import create_deployment
 from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack.errors import StackError
-from libs.tally.errors import ViewsUnavailable
 from libs.views.valkey.function_loading import load_functions
 
 ACCOUNT: Final = "dev"
@@ -26,8 +24,6 @@ UNLIMITED = 0
 """Rate limit of the development key."""
 STORED: Final = "development/{namespace}.json"
 ATTEMPTS: Final = 30
-READABLE_S: Final = 30.0
-POLL_S: Final = 0.05
 
 
 async def prepare(addresses: DeploymentAddresses) -> None:
@@ -83,24 +79,12 @@ async def _credentials(deployment: Deployment, environment: Environment) -> tupl
     stored = await store.get(name)
     if stored is not None:
         credentials = orjson.loads(stored)
-        if await _exists_when_readable(await deployment.keys_of(environment), credentials["api_key"]):
+        keys = await deployment.keys_of(environment)
+        await retried(keys.refresh, ATTEMPTS)  # a new projector may still be folding them
+        if keys.get(credentials["api_key"]) is not None:
             return credentials["account"], credentials["api_key"]
         await store.delete(name)
     writer = await catalogue.writer(check=False)
     issued = await issue_key(writer, ACCOUNT, PERMISSIONS, KeyRules(name=KEY_NAME, rate=UNLIMITED))
     await store.put_if_absent(name, orjson.dumps({"account": issued.account, "api_key": issued.api_key}))
     return issued.account, issued.api_key
-
-
-async def _exists_when_readable(cache: ApiKeyCache, token: str) -> bool:
-    """Return whether the key exists, once all keys are readable: a new projector may still be folding them."""
-    deadline = asyncio.get_running_loop().time() + READABLE_S
-    while True:
-        try:
-            await cache.refresh()
-        except ViewsUnavailable:
-            if asyncio.get_running_loop().time() > deadline:
-                raise
-            await asyncio.sleep(POLL_S)
-        else:
-            return cache.get(token) is not None

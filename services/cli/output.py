@@ -273,10 +273,19 @@ class Result:
 
     @classmethod
     def change(
-        cls, members: Mapping[str, object], text: Iterable[Block], executed: bool, done: str, to: str
+        cls,
+        members: Mapping[str, object],
+        text: Iterable[Block],
+        executed: bool,
+        done: str,
+        to: str,
+        nothing: str = "",
     ) -> "Result":
-        """Return a change: its effect, and what was done, or what it takes --execute `to` do."""
-        ending = done if executed else f"Run again with --execute to {to}."
+        """Return a change: its effect, and what was done, or what it takes --execute `to` do.
+
+        `nothing` says instead that there was nothing to do.
+        """
+        ending = nothing or (done if executed else f"Run again with --execute to {to}.")
         return cls({**members, "executed": executed}, [*text, ending])
 
 

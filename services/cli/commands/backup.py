@@ -69,18 +69,17 @@ async def import_export(
     exported = {"records": export.records, "secrets": len(export.secrets), "files": len(export.objects)}
     present = {"records": found.present, "secrets": found.secrets_present, "files": found.files_present}
     missing = {kind: number - present[kind] for kind, number in exported.items()}
-    before = f"{_listed(present)} existed before"
-    text = [f"The export of {export.namespace}, written at {export.ended}, is complete and unchanged."]
-    if execute:
-        text.append(f"Imported {_listed(missing)} into {into}; {before}.")
-        text.append(f"Services started with TALLY_NAMESPACE={into} serve it.")
-    else:
-        text.append(f"Run again with --execute to import {_listed(missing)} into {into}; {before}.")
+    text = [
+        f"The export of {export.namespace}, written at {export.ended}, is complete and unchanged.",
+        f"Of it, {_listed(present)} existed before in {into}.",
+    ]
+    done = f"Imported {_listed(missing)}. Services started with TALLY_NAMESPACE={into} serve it."
+    to = f"import {_listed(missing)} into {into}"
     names = {"namespace": into, "exported_namespace": export.namespace, "exported_at": export.ended}
     before_import = {"present": found.present} | {
         f"{kind}_present": present[kind] for kind in ("secrets", "files")
     }
-    return Result({"executed": execute, **names, **exported, **before_import}, text)
+    return Result.change({**names, **exported, **before_import}, text, execute, done, to)
 
 
 def _listed(numbers: dict[str, int]) -> str:

@@ -189,17 +189,15 @@ async def erase_secret(deployment: Deployment, contest: ContestKey, execute: Exe
     document = (await records.get(CONTESTS, account, contest)).document
     change = partial(erased, now=time.time_ns() // 1000)
     change(document)
+    earlier = timestamp(document.get("secret_erased"))
     if execute:
         # The record first: it prevents reopening, and a repeated call completes an interrupted one.
         document = (await records.amend(CONTESTS, account, contest, change)).stored.document
         await erase_contest_secret(deployment.store, contest)
     title, erased_at = document.get("title") or "", timestamp(document.get("secret_erased"))
-    name = named(contest, title)
-    if execute:
-        text = [f"{name}: the secret is destroyed."]
-    elif erased_at is not None:
-        text = [f"{name}: the secret was destroyed at {erased_at}; --execute repeats it to be sure."]
-    else:
-        text = [f"{name} is sealed. Permanent effects of destroying its secret:", CONSEQUENCES]
-        text.append("Run again with --execute to destroy it.")
-    return Result({"contest_key": contest, "title": title, "erased_at": erased_at, "executed": execute}, text)
+    name, to = named(contest, title), "destroy it"
+    text = [f"{name} is sealed. Permanent effects of destroying its secret:", CONSEQUENCES]
+    if earlier is not None:
+        text, to = [f"{name}: the secret was destroyed at {earlier}."], "destroy it again, to be sure"
+    members = {"contest_key": contest, "title": title, "erased_at": erased_at}
+    return Result.change(members, text, execute, "The secret is destroyed.", to)

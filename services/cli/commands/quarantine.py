@@ -205,9 +205,7 @@ async def drop(
         found = replace(found, drop=await keep(deployment.store, decision))
     text = [f"{found.where()}, appended {found.appended}, {found.size:,} bytes: {printable(found.reason)}"]
     done = "" if found.drop is None else f"Dropped at {found.drop.dropped_at}."
-    if done and not execute:
-        return Result({"record": found, "executed": False}, [*text, done])
-    return Result.change({"record": found}, text, execute, done, "drop it")
+    return Result.change({"record": found}, text, execute, done, "drop it", nothing=done)
 
 
 @command(app)

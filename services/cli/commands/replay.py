@@ -215,10 +215,9 @@ async def rollback(
             undone.append({"projection": name, "generation": number, "former": former, "partitions": partitions})
             numbers = f"{number} -> {', '.join(map(str, former))}"
             text.append(f"{name}: generation {numbers} in {plural(partitions, 'partition')}")
-    if not undone:
-        return Result({"rolled_back": [], "executed": execute}, ["There is nothing to roll back."])
     done, to = "Readers see the former generations.", "let readers see the former generations"
-    return Result.change({"rolled_back": undone}, text, execute, done, to)
+    nothing = "" if undone else "There is nothing to roll back."
+    return Result.change({"rolled_back": undone}, text, execute, done, to, nothing)
 
 
 @command(app)
@@ -248,9 +247,8 @@ async def drop(
     text = [f"{name}: generation {number}" for name, number in sorted({(row[0], row[2]) for row in dropped})]
     rows = [dict(zip(("projection", "partition", "generation"), row, strict=True)) for row in dropped]
     members = {"dropped": rows, "keys": keys}
-    if not dropped and not keys:
-        return Result(members | {"executed": execute}, ["There is nothing to drop."])
-    return Result.change(members, text, execute, f"Dropped: {keys:,} keys.", "drop them")
+    nothing = "" if dropped or keys else "There is nothing to drop."
+    return Result.change(members, text, execute, f"Dropped: {keys:,} keys.", "drop them", nothing)
 
 
 def _megabytes(size: int) -> str:

@@ -49,13 +49,13 @@ async def rotate_secret(deployment: Deployment, purpose: Name, execute: Execute 
     Existing receipts do not change: each uses the secret in force when its vote was accepted.
     """
     await deployment.check()
-    since, text = None, f"Run again with --execute: a new secret signs {purpose} {AHEAD_S} s later."
+    since, to = None, f"create a secret, which signs {purpose} {AHEAD_S} s later"
     if execute:
         await record_action(deployment, "secret rotated", purpose=purpose)
         made = await rotate(deployment.store, _stored(purpose), await _latest(deployment, purpose))
         since = timestamp(made.since)
-        text = f"A new secret signs {purpose} from {since}."
-    return Result({"purpose": purpose, "since": since, "executed": execute}, [text])
+    done = f"A new secret signs {purpose} from {since}."
+    return Result.change({"purpose": purpose, "since": since}, [], execute, done, to)
 
 
 @command(app)
@@ -66,16 +66,14 @@ async def retire(deployment: Deployment, purpose: Name, execute: Execute = False
     await deployment.check()
     former = retired(await read_ring(deployment.store, _stored(purpose)), _now())
     number = len(former)
-    if not former:
-        text = f"There is only one secret of {purpose}."
-    elif execute:
+    if former and execute:
         await record_action(deployment, "secrets retired", purpose=purpose, secrets=number)
         for secret in former:
             await deployment.store.delete(secret.name)
-        text = f"Retired {number}: their signatures become invalid within {FRESH_S:.0f} s."
-    else:
-        text = f"Run again with --execute to end all {purpose} that {number} former secrets signed."
-    return Result({"purpose": purpose, "retired": number, "executed": execute}, [text])
+    done = f"Retired {number}: their signatures become invalid within {FRESH_S:.0f} s."
+    to = f"end all {purpose} that {number} former secrets signed"
+    nothing = "" if former else f"There is only one secret of {purpose}."
+    return Result.change({"purpose": purpose, "retired": number}, [], execute, done, to, nothing)
 
 
 def _stored(purpose: Purpose) -> str:

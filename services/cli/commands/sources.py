@@ -110,9 +110,8 @@ async def release(
         {"mapped_id": name, "before": _figures(before), "after": _figures(after)} for name, before, after in held
     ]
     members = {"contest_key": contest, "title": titles.title, "source": source, "released": changes}
-    if not held:
-        return Result(members | {"executed": execute}, [*text, "No lower counts are held."])
-    return Result.change(members, text, execute, "Released.", "release them")
+    nothing = "" if held else "No lower counts are held."
+    return Result.change(members, text, execute, "Released.", "release them", nothing)
 
 
 async def _read(deployment: Deployment, contest: str) -> tuple[dict[str, ExternalCounts], dict[str, SourceCounts]]:

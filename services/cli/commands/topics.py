@@ -48,16 +48,10 @@ async def grow(
         await record_action(deployment, "votes topic created", topic=topic.name, partitions=partitions)
         await create_next_topic(deployment.kafka_settings, deployment.votes, partitions)
     present = [other.name for other in before]
-    gets = f"topic {topic.name} with {plural(partitions, 'partition')}."
-    if execute:
-        text = [f"Created {gets}", "Contests created from now on get it. No restart is needed."]
-    else:
-        text = [
-            f"New contests would get {gets}",
-            f"Existing contests would stay in {', '.join(present)}. Run again with --execute to create it.",
-        ]
-    members = {"before": present, "topic": topic.name, "partitions": partitions, "executed": execute}
-    return Result(members, text)
+    text = [f"Topic {topic.name} with {plural(partitions, 'partition')}, for the contests created from now on."]
+    text.append(f"Existing contests stay in {', '.join(present)}.")
+    members = {"before": present, "topic": topic.name, "partitions": partitions}
+    return Result.change(members, text, execute, "Created. No restart is needed.", "create it")
 
 
 @command(app)

@@ -46,6 +46,5 @@ async def wipe(
         text.append(f"files: {len(objects):,}")
     rows = [{"account": account, "records": numbers} for account, numbers in sorted(accounts.items())]
     members = {"accounts": rows, "objects": len(objects)}
-    if not text:
-        return Result(members | {"executed": execute}, ["The environment is empty."])
-    return Result.change(members, text, execute, "Deleted.", "delete all of this permanently")
+    nothing = "" if text else "The environment is empty."
+    return Result.change(members, text, execute, "Deleted.", "delete all of this permanently", nothing)
