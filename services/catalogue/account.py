@@ -130,7 +130,10 @@ class AccountKeys:
 
     async def get(self, account: str, key_id: str) -> ApiKey:
         """Return a key. Raises `UnknownKey`, also for one of another account."""
-        return _named(await self.all(account), key_id)
+        for row in await self.all(account):
+            if row.key_id == key_id:
+                return row
+        raise UnknownKey(f"There is no key {key_id}.")
 
     async def create(
         self, caller: ApiKey, permissions: Sequence[str], rules: KeyRules, request: WriteRequest
@@ -169,13 +172,12 @@ class AccountKeys:
         Raises `UnknownKey`, `Forbidden` and `StrongerKey` if it may do more than the caller, and the errors of
         `CommandWriter.record`.
         """
-        existing = await self.all(caller.account)
-        row = _named(existing, key_id)
+        row, existing = await self.get(caller.account, key_id), await self.all(caller.account)
         if caller.key_id not in (key_id, *(ancestor.key_id for ancestor in row.ancestors)):
             self._check_weaker(row, caller)
         await revoke_key(self._writer, row, keeps_descendants)
         for other in existing:
-            if other is row or (not keeps_descendants and other.descends_from(key_id)):
+            if other.key_id == key_id or (not keeps_descendants and other.descends_from(key_id)):
                 await self._uses.forget(other.key_id)
 
     def _check_weaker(self, row: ApiKey, caller: ApiKey) -> None:
@@ -210,14 +212,6 @@ def inherited(caller: ApiKey, rules: KeyRules) -> KeyRules:
         networks=rules.networks or caller.rules.networks,
         rate=caller.rules.rate if rules.rate is None else rules.rate,
     )
-
-
-def _named(rows: Sequence[ApiKey], key_id: str) -> ApiKey:
-    """Return the key with this id. Raises `UnknownKey`."""
-    for row in rows:
-        if row.key_id == key_id:
-            return row
-    raise UnknownKey(f"There is no key {key_id}.")
 
 
 def _of_request(rows: Sequence[ApiKey], request: WriteRequest) -> ApiKey | None:
