@@ -14,9 +14,11 @@ from libs.contracts.votes_log import VotesLog
 from libs.deployment.identity import create_deployment
 from libs.deployment.settings import DeploymentAddresses
 from libs.kafka.settings import KafkaSettings
+from libs.local_stack.child_process import Reaper
+from libs.local_stack.data_dir import DataDir
 from libs.local_stack.ports import free_ports
-from libs.local_stack.servers import Addresses, Servers
-from libs.local_stack.settings import StackSettings
+from libs.local_stack.servers import Addresses, Servers, choose
+from libs.local_stack.settings import StackSettings, Topology
 from libs.local_stack.startup_report import Silence
 from libs.storage.object_store import open_store
 from services.cli import bootstrap
@@ -94,34 +96,41 @@ async def both(tmp_path: Path, addresses: Addresses) -> AsyncIterator[list[Proce
             process.end()
 
 
-def servers_in(tmp_path: Path) -> Servers:
-    settings = StackSettings(
+def settings_in(tmp_path: Path) -> StackSettings:
+    return StackSettings(
         data_dir=tmp_path / "data",
         stack="native",
         valkey_fsync="no",
         kafka_bootstrap_servers=None,
         valkey_url=None,
     )
-    return Servers(settings, report=Silence())
+
+
+def later_addresses(settings: StackSettings) -> Addresses:
+    """Return the addresses that servers will have."""
+    data_dir, reaper = DataDir(settings.data_dir), Reaper()
+    data_dir.open()
+    groups = choose(settings, Topology.of(settings, data_dir.path), data_dir.path, reaper, Silence())
+    reaper.close()
+    data_dir.close()
+    return Addresses(groups["kafka"].address, groups["valkey"].address)
 
 
 async def test_both_wait_for_servers_and_topics_and_say_for_what(tmp_path: Path) -> None:
-    async with servers_in(tmp_path) as servers:
-        addresses = servers.addresses
+    settings = settings_in(tmp_path)
+    addresses = later_addresses(settings)
     async with both(tmp_path, addresses) as processes:
         for process in processes:
             await eventually(process.is_alive_and_not_ready)
             await process.says("waiting: The log cannot be reached")
-        async with servers_in(tmp_path) as servers:
+        async with Servers(settings, report=Silence()) as servers:
             assert servers.addresses == addresses
             for process in processes:
                 await process.says("waiting: topic waiting.votes does not exist")
                 await process.says("run `tally topics create`")
                 assert await process.is_alive_and_not_ready()
-            settings = KafkaSettings(kafka_bootstrap_servers=addresses.kafka)
-            await create_deployment(
-                settings, VotesLog("waiting", PARTITIONS), open_store(str(tmp_path / "objects"))
-            )
+            kafka = KafkaSettings(kafka_bootstrap_servers=addresses.kafka)
+            await create_deployment(kafka, VotesLog("waiting", PARTITIONS), open_store(str(tmp_path / "objects")))
             for process in processes:
                 await eventually(process.is_ready)
                 assert "Traceback" not in process.said()
