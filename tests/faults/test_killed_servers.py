@@ -23,7 +23,7 @@ from tests.support.voting import Api
 
 pytestmark = pytest.mark.slow
 
-VOTERS, BUYERS = 12, 4
+VOTERS, BUYERS = 8, 4
 VOTES, PURCHASES = 50, 6
 """Taken before and after each fault, at least."""
 ROUNDS = by_profile(short=1, long=2)
