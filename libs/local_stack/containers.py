@@ -8,7 +8,8 @@ removes the old.
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import docker  # type: ignore[import-untyped]
 from docker.errors import DockerException  # type: ignore[import-untyped]
@@ -17,6 +18,9 @@ from testcontainers.core.container import DockerContainer
 from libs.concurrency.tasks import becomes_true
 from libs.local_stack import errors, kafka, valkey
 from libs.local_stack.ports import LOOPBACK
+
+KAFKA_DATA: Final = Path("/var/lib/kafka/data")
+CONTROLLER_PORT: Final = 9093
 
 
 def docker_answers() -> bool:
@@ -89,7 +93,7 @@ def container_kafka(image: str, port: int, volume: str, timeout_s: float, passwo
         container = _on_loopback(DockerContainer(image), port, port)
         for name, value in environment.items():
             container = container.with_env(name, value)
-        return container.with_volume_mapping(f"{volume}-kafka", "/var/lib/kafka/data", "rw")
+        return container.with_volume_mapping(f"{volume}-kafka", str(KAFKA_DATA), "rw")
 
     address = kafka.address_with(password, f"{LOOPBACK}:{port}")
     return ContainerServer("kafka", address, make, kafka.answers, timeout_s)
@@ -97,35 +101,17 @@ def container_kafka(image: str, port: int, volume: str, timeout_s: float, passwo
 
 def kafka_environment(port: int, password: str) -> dict[str, str]:
     """Return the image's variables; it reads `KAFKA_X_Y` as the property `x.y`."""
-    return {
-        "KAFKA_NODE_ID": "1",
-        "KAFKA_PROCESS_ROLES": "broker,controller",
-        "KAFKA_CONTROLLER_QUORUM_VOTERS": f"1@{LOOPBACK}:9093",
-        "KAFKA_LISTENERS": f"CLIENT://:{port},CONTROLLER://{LOOPBACK}:9093",
-        "KAFKA_ADVERTISED_LISTENERS": f"CLIENT://{LOOPBACK}:{port}",
-        "KAFKA_INTER_BROKER_LISTENER_NAME": "CLIENT",
-        "KAFKA_SASL_ENABLED_MECHANISMS": "PLAIN",
-        "KAFKA_SASL_MECHANISM_INTER_BROKER_PROTOCOL": "PLAIN",
-        "KAFKA_LISTENER_NAME_CLIENT_PLAIN_SASL_JAAS_CONFIG": kafka.login(password),
-        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
-        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CLIENT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "KAFKA_LOG_DIRS": "/var/lib/kafka/data",
-        "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "false",
-        "KAFKA_LOG_MESSAGE_TIMESTAMP_TYPE": "LogAppendTime",
-        "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
-        "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
-        "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
-        "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
-    }
+    member = kafka.ClusterMember(1, "", {1: CONTROLLER_PORT})
+    listeners = f"CLIENT://:{port},CONTROLLER://{LOOPBACK}:{CONTROLLER_PORT}"
+    properties = kafka.broker_properties(member, listeners, f"{LOOPBACK}:{port}", KAFKA_DATA, password)
+    return {f"KAFKA_{name.upper().replace('.', '_')}": str(value) for name, value in properties.items()}
 
 
 def container_valkey(
     image: str, port: int, volume: str, timeout_s: float, fsync: str, password: str
 ) -> ContainerServer:
-    command = (
-        f"valkey-server --appendonly yes --appendfsync {fsync} --save '' --maxmemory-policy noeviction "
-        f"--hash-max-listpack-entries {valkey.LISTPACK_ENTRIES} --requirepass {password}"
-    )
+    options = valkey.server_options(fsync, password).items()
+    command = ["valkey-server", *(part for name, value in options for part in (f"--{name}", str(value)))]
 
     def make() -> DockerContainer:
         container = _on_loopback(DockerContainer(image).with_command(command), 6379, port)

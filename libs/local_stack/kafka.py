@@ -233,47 +233,53 @@ class NativeKafka(NativeServer):
         prepared.rename(log / "meta.properties")
 
     def _properties(self) -> dict[str, object]:
-        """Return the broker's `server.properties`."""
-        controllers = self._membership.controllers
-        replicas = min(len(controllers), MOST_REPLICAS)
-        in_sync = max(1, replicas - 1)
-        return {
-            "process.roles": "broker,controller",
-            "node.id": self._membership.node,
-            "controller.quorum.voters": ",".join(
-                f"{node}@{LOOPBACK}:{port}" for node, port in controllers.items()
-            ),
-            "listeners": f"CLIENT://{self.endpoint},CONTROLLER://{LOOPBACK}:{self._controller_port}",
-            "advertised.listeners": f"CLIENT://{self.endpoint}",
-            "inter.broker.listener.name": "CLIENT",
-            "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "CLIENT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
-            "sasl.enabled.mechanisms": "PLAIN",
-            "sasl.mechanism.inter.broker.protocol": "PLAIN",
-            "sasl.mechanism.controller.protocol": "PLAIN",
-            "listener.name.client.plain.sasl.jaas.config": login(self._password),
-            "listener.name.controller.plain.sasl.jaas.config": login(self._password),
-            "log.dirs": self._data_dir / "log",
-            # After a kill -9 the broker is refused until its old session is over: 9 s by default.
-            "broker.session.timeout.ms": SESSION_MS,
-            "broker.heartbeat.interval.ms": 500,
-            # By default the controller writes two empty records a second: a third of an idle broker's CPU time.
-            "metadata.max.idle.interval.ms": 5000,
-            "num.partitions": 1,
-            "default.replication.factor": replicas,
-            "min.insync.replicas": in_sync,
-            "auto.create.topics.enable": "false",
-            "unclean.leader.election.enable": "false",
-            "log.message.timestamp.type": "LogAppendTime",
-            "group.initial.rebalance.delay.ms": 0,
-            "offsets.topic.num.partitions": 4,
-            "offsets.topic.replication.factor": replicas,
-            "transaction.state.log.num.partitions": 4,
-            "transaction.state.log.replication.factor": replicas,
-            "transaction.state.log.min.isr": in_sync,
-            "share.coordinator.state.topic.replication.factor": replicas,
-            "share.coordinator.state.topic.min.isr": in_sync,
-        }
+        listeners = f"CLIENT://{self.endpoint},CONTROLLER://{LOOPBACK}:{self._controller_port}"
+        log = self._data_dir / "log"
+        return broker_properties(self._membership, listeners, self.endpoint, log, self._password)
+
+
+def broker_properties(
+    member: ClusterMember, listeners: str, endpoint: str, log: Path, password: str
+) -> dict[str, object]:
+    """Return the `server.properties` of a broker that clients reach at `endpoint`, by the password alone."""
+    controllers = member.controllers
+    replicas = min(len(controllers), MOST_REPLICAS)
+    in_sync = max(1, replicas - 1)
+    return {
+        "process.roles": "broker,controller",
+        "node.id": member.node,
+        "controller.quorum.voters": ",".join(f"{node}@{LOOPBACK}:{port}" for node, port in controllers.items()),
+        "listeners": listeners,
+        "advertised.listeners": f"CLIENT://{endpoint}",
+        "inter.broker.listener.name": "CLIENT",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CLIENT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "listener.name.client.plain.sasl.jaas.config": login(password),
+        "listener.name.controller.plain.sasl.jaas.config": login(password),
+        "log.dirs": log,
+        # After a kill -9 the broker is refused until its old session is over: 9 s by default.
+        "broker.session.timeout.ms": SESSION_MS,
+        "broker.heartbeat.interval.ms": 500,
+        # By default the controller writes two empty records a second: a third of an idle broker's CPU time.
+        "metadata.max.idle.interval.ms": 5000,
+        "num.partitions": 1,
+        "default.replication.factor": replicas,
+        "min.insync.replicas": in_sync,
+        "auto.create.topics.enable": "false",
+        "unclean.leader.election.enable": "false",
+        "log.message.timestamp.type": "LogAppendTime",
+        "group.initial.rebalance.delay.ms": 0,
+        "offsets.topic.num.partitions": 4,
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.num.partitions": 4,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.replication.factor": replicas,
+        "share.coordinator.state.topic.min.isr": in_sync,
+    }
 
 
 def _on_trial(directory: Path, reaper: Reaper) -> NativeKafka:

