@@ -34,7 +34,6 @@ from services.query.streams.counting_lag import LagMeter
 from services.query.streams.hub import StreamHub
 from services.query.streams.routes import (
     CountStream,
-    KeylessQuota,
     PublicStream,
     ScreenStream,
     count_stream_route,
@@ -90,7 +89,7 @@ async def open_module(settings: Settings, servers: Deployment) -> AsyncIterator[
 
     origin = settings.public_url
     figures = ParticipantCounts(production.snapshots)
-    quota = KeylessQuota(settings.stream_max_public, settings.stream_max_public_per_address, proxies)
+    bounds = settings.stream_max_public, settings.stream_max_public_per_address
 
     async def check_views() -> None:
         await first_success(map(views.live.any_mark, views.live.groups(votes.numbers)))
@@ -105,7 +104,7 @@ async def open_module(settings: Settings, servers: Deployment) -> AsyncIterator[
                 public_contest_route(PublicContests(public, production.snapshots, production.catalogue, origin)),
                 count_stream_route(CountStream(production.auth, production.snapshots, streams), streams.end),
                 screen_stream_route(screens, streams.end),
-                public_stream_route(PublicStream(public, streams, quota), streams.end),
+                public_stream_route(PublicStream(public, streams, *bounds, proxies), streams.end),
             ],
             routers=[
                 timeline_router(production.auth, timelines, positions),

@@ -1,6 +1,7 @@
 """Contests and participants with their counts in the legacy API."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -37,9 +38,6 @@ class LegacyReads:
     catalogue: CatalogueViews
     snapshots: SnapshotCache
 
-    async def contest(self, key: ApiKey, contest_id: str) -> dict[str, Any]:
-        return await self._shape(key, await self._snapshot(key, contest_id))
-
     async def complete(self, key: ApiKey, _: str, contests: list[dict[str, Any]]) -> None:
         """Add counts to another service's contests; leaves those deleted meanwhile unchanged."""
         for shape in contests:
@@ -51,41 +49,50 @@ class LegacyReads:
         """Add counts to another service's participants; leaves those deleted meanwhile unchanged."""
         for shape in participants:
             with suppress(NotFound):
-                shape.update(await self.participant(key, shape["participant_key"]))
+                shape.update(await self._participant(key, shape["participant_key"]))
 
-    async def contests(self, key: ApiKey, brand_id: str, token: str | None) -> dict[str, Any]:
-        """Return a page of the brand's listed contests, newest first, without those deleted meanwhile."""
-        if brand_id != key.account:
+    async def get_contest(self, call: LegacyCall) -> Document:
+        """Includes its counts and approved participants."""
+        return await self._shape(call.key, await self._snapshot(call.key, call.path("contest_id")))
+
+    async def list_contests(self, call: LegacyCall) -> Document:
+        """The brand's contests, 20 a page, newest first, except those with `contest_visibility` `not_listed`."""
+        if call.path("brand_id") != call.account:
             raise NoPermission("brand not found or no permission")
-        request = ListRequest(PAGE, token, fits=is_listed)
-        page = await read_page(self.catalogue, key.account, CONTESTS, "", request)
+        request = ListRequest(PAGE, call.query("next"), fits=is_listed)
+        page = await read_page(self.catalogue, call.account, CONTESTS, "", request)
         found = await asyncio.gather(
-            *(self.snapshots.get(key.account, stored.key) for stored in page.records), return_exceptions=True
+            *(self.snapshots.get(call.account, stored.key) for stored in page.records), return_exceptions=True
         )
         contests = []
         for snapshot in found:
             if not isinstance(snapshot, BaseException):
-                contests.append(await self._shape(key, snapshot))
-            elif not isinstance(snapshot, NotFound):
+                contests.append(await self._shape(call.key, snapshot))
+            elif not isinstance(snapshot, NotFound):  # deleted meanwhile
                 raise snapshot
         return {"contests": contests} | _next(page.next)
 
-    async def participants(self, key: ApiKey, contest_id: str, token: str | None) -> dict[str, Any]:
-        """Return a page of the contest's participants of every status, newest first."""
-        snapshot = await self._snapshot(key, contest_id)
-        page = await read_page(self.catalogue, key.account, PARTICIPANTS, contest_id, ListRequest(PAGE, token))
-        totals = snapshot.totals(key.permissions, now())
-        images = await self._images(key, *page.records)
-        shown = [participant_read(key.account, stored, totals, images) for stored in page.records]
-        return {"participants": shown} | _next(page.next)
+    async def list_participants(self, call: LegacyCall) -> Document:
+        """The contest's participants of every status, 20 a page, newest first."""
+        key, contest_id = call.key, call.path("contest_id")
+        snapshot, request = await self._snapshot(key, contest_id), ListRequest(PAGE, call.query("next"))
+        page = await read_page(self.catalogue, key.account, PARTICIPANTS, contest_id, request)
+        return {"participants": await self._participants(key, snapshot, page.records)} | _next(page.next)
 
-    async def participant(self, key: ApiKey, participant_key: str) -> dict[str, Any]:
+    async def get_participant(self, call: LegacyCall) -> Document:
+        """Includes its counts."""
+        return await self._participant(call.key, call.path("participant_key"))
+
+    async def _participant(self, key: ApiKey, participant_key: str) -> Document:
         stored = await self.catalogue.get(key.account, "participants", participant_key)
         if stored is None:
             raise no_such(PARTICIPANTS, participant_key)
-        snapshot = await self._snapshot(key, stored.parent)
-        totals = snapshot.totals(key.permissions, now())
-        return participant_read(key.account, stored, totals, await self._images(key, stored))
+        [shape] = await self._participants(key, await self._snapshot(key, stored.parent), [stored])
+        return shape
+
+    async def _participants(self, key: ApiKey, contest: Snapshot, records: Sequence[Stored]) -> list[Document]:
+        totals, images = contest.totals(key.permissions, now()), await self._images(key, *records)
+        return [participant_read(key.account, stored, totals, images) for stored in records]
 
     async def _snapshot(self, key: ApiKey, contest_id: str) -> Snapshot:
         try:
@@ -120,25 +127,9 @@ def contest_reads_router(base: str, reads: LegacyReads) -> APIRouter:
     """Return the reads of one environment under `base`."""
     routes = LegacyRoutes(base, reads.auth, reads.catalogue)
 
-    async def get_contest(call: LegacyCall) -> Document:
-        """Includes its counts and approved participants."""
-        return await reads.contest(call.key, call.path("contest_id"))
-
-    async def list_contests(call: LegacyCall) -> Document:
-        """The brand's contests, 20 a page, newest first, except those with `contest_visibility` `not_listed`."""
-        return await reads.contests(call.key, call.path("brand_id"), call.query("next"))
-
-    async def list_participants(call: LegacyCall) -> Document:
-        """The contest's participants of every status, 20 a page, newest first."""
-        return await reads.participants(call.key, call.path("contest_id"), call.query("next"))
-
-    async def get_participant(call: LegacyCall) -> Document:
-        """Includes its counts."""
-        return await reads.participant(call.key, call.path("participant_key"))
-
-    contests, participants = page("contests", CONTEST), page("participants", PARTICIPANT)
-    routes.add("GET", "/contests/{contest_id}", get_contest, shape=CONTEST)
-    routes.add("GET", "/brands/{brand_id}/contests", list_contests, query=QUERY, shape=contests)
-    routes.add("GET", "/contests/{contest_id}/participants", list_participants, query=QUERY, shape=participants)
-    routes.add("GET", "/participants/{participant_key}", get_participant, shape=PARTICIPANT)
+    contests, entries = page("contests", CONTEST), page("participants", PARTICIPANT)
+    routes.add("GET", "/contests/{contest_id}", reads.get_contest, shape=CONTEST)
+    routes.add("GET", "/brands/{brand_id}/contests", reads.list_contests, query=QUERY, shape=contests)
+    routes.add("GET", "/contests/{contest_id}/participants", reads.list_participants, query=QUERY, shape=entries)
+    routes.add("GET", "/participants/{participant_key}", reads.get_participant, shape=PARTICIPANT)
     return routes.router

@@ -30,35 +30,28 @@ TRY_AGAIN_S = 10
 REFUSED = HTTP_REFUSALS.labels("streams")
 
 
-class KeylessQuota:
-    """Counts the public streams of one process."""
+class StreamQuota:
+    """Bounds the open streams of one process with the same name, such as an address or a contest."""
 
-    def __init__(self, most: int, most_per_address: int, proxies: Proxies) -> None:
+    def __init__(self, most: int, too_many: str) -> None:
+        """`too_many` is the message for further ones."""
         self._most = most
-        self._most_per_address = most_per_address
-        self._proxies = proxies
-        self._taken: Counter[str] = Counter()
-        self._total = 0
+        self._too_many = too_many
+        self._open: Counter[str] = Counter()
 
     @contextmanager
-    def taken(self, scope: Scope) -> Iterator[None]:
-        """Count a stream while the context is open. Raises `Overloaded` if a limit is reached."""
-        address = self._proxies.network(scope)
-        if self._taken[address] >= self._most_per_address:
+    def taken(self, name: str = "") -> Iterator[None]:
+        """Count a stream while the context is open. Raises `Overloaded` if the limit is reached."""
+        if self._open[name] >= self._most:
             REFUSED.inc()
-            raise Overloaded("This address has too many streams open.", retry_after_s=TRY_AGAIN_S)
-        if self._total >= self._most:
-            REFUSED.inc()
-            raise Overloaded("Too many streams are open.", retry_after_s=TRY_AGAIN_S)
-        self._taken[address] += 1
-        self._total += 1
+            raise Overloaded(self._too_many, retry_after_s=TRY_AGAIN_S)
+        self._open[name] += 1
         try:
             yield
         finally:
-            self._taken[address] -= 1
-            self._total -= 1
-            if not self._taken[address]:
-                del self._taken[address]
+            self._open[name] -= 1
+            if not self._open[name]:
+                del self._open[name]
 
 
 class CountStream:
@@ -89,7 +82,7 @@ class ScreenStream:
         self._viewers = viewers
         self._snapshots = snapshots
         self._streams = streams
-        self._linked: Counter[str] = Counter()
+        self._linked = StreamQuota(MOST_PER_CONTEST, "Links of this contest have too many screens open.")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         contest = scope["path_params"]["contest_key"]
@@ -101,14 +94,8 @@ class ScreenStream:
             return
         if viewer.contest != contest:
             raise Unauthorized(NO_LINK)
-        if self._linked[contest] >= MOST_PER_CONTEST:
-            REFUSED.inc()
-            raise Overloaded("Links of this contest have too many screens open.", retry_after_s=TRY_AGAIN_S)
-        self._linked[contest] += 1
-        try:
+        with self._linked.taken(contest):
             await self._serve(scope, receive, send, viewer.account)
-        finally:
-            self._linked[contest] -= 1
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, account: str) -> None:
         snapshot = await self._snapshots.get(account, scope["path_params"]["contest_key"])
@@ -118,8 +105,12 @@ class ScreenStream:
 class PublicStream:
     """Streams the public results, without a key."""
 
-    def __init__(self, results: PublicResults, streams: StreamHub, quota: KeylessQuota) -> None:
-        self._quota = quota
+    def __init__(
+        self, results: PublicResults, streams: StreamHub, most: int, most_per_address: int, proxies: Proxies
+    ) -> None:
+        self._all = StreamQuota(most, "Too many streams are open.")
+        self._by_address = StreamQuota(most_per_address, "This address has too many streams open.")
+        self._proxies = proxies
         self._results = results
         self._streams = streams
 
@@ -128,7 +119,7 @@ class PublicStream:
         contest, receipt = scope["path_params"]["contest_key"], receipt_of(scope["query_string"])
         snapshot = await self._results.published(contest)
         view = PublicView(receipt is not None and await self._results.admits(contest, receipt))
-        with self._quota.taken(scope):
+        with self._by_address.taken(self._proxies.network(scope)), self._all.taken():
             await self._streams.serve(scope, receive, send, snapshot, view, is_keyed=False)
 
 
