@@ -3,53 +3,17 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import httpx
 import pytest
 
-from libs.contracts.topics import catalogue_topic, votes_topic
-from libs.contracts.votes_log import VotesLog
-from libs.tally.time_conversion import timestamp
 from libs.views.votes.reply_types import ContestCounts, SourceCounts
 from libs.views.votes.timeline import MINUTE_MS, Timeline
 from libs.web.errors import RateLimited
 from services.query.historical_counts import PastCounts, PastReads, rows_of
-from services.query.position_wait import PositionWatch
-from services.query.snapshot_cache import SnapshotCache
-from tests.services.query.query_environment import PARTITIONS, START_MS, QueryEnvironment, closed_contest, contest
+from tests.services.query.query_environment import START_MS, QueryEnvironment, closed_contest
+from tests.services.query.timeline_reads import COUNTS, START, at, count_at, snapshots_of, song, voted
 from tests.support.builders import a_removal
-
-PATH = "/contests/song/vote_updates?sources=true"
-START = START_MS // MINUTE_MS
-
-
-async def song(env: QueryEnvironment, **fields: Any) -> str:
-    await env.production.create("contests", "song", contest() | fields)
-    for participant in "ab":
-        await env.production.enter("song", participant)
-    await env.production.register("song", "sms", title="Sms", mapping={"A": "a", "B": "b"})
-    return await env.production.key()
-
-
-async def at(env: QueryEnvironment, key: str, minute: int, second: float = 0.0, **headers: str) -> httpx.Response:
-    """The answer for a moment of the minute, counted from the first vote's."""
-    moment = timestamp(int(((START + minute) * 60 + second) * 1_000_000))
-    return await env.get(f"{PATH}&at={moment}", key, **headers)
-
-
-async def count_at(env: QueryEnvironment, key: str, minute: int) -> int:
-    answer = await at(env, key, minute)
-    assert answer.status_code == 200, answer.text
-    count: int = answer.json()["count"]
-    return count
-
-
-async def voted(env: QueryEnvironment, *minutes: int) -> None:
-    """A vote in each of these minutes, from the first vote's, all in one partition."""
-    for minute in minutes:
-        env.clock_ms = START_MS + minute * MINUTE_MS
-        await env.vote("a", voter="ann")
 
 
 async def test_every_minute_is_answered_as_at_its_end(env: QueryEnvironment) -> None:
@@ -64,7 +28,7 @@ async def test_every_minute_is_answered_as_at_its_end(env: QueryEnvironment) -> 
             await env.fold(a_removal("v1", voter="voter 0", contest="song", anonymous=True))
         if minute == 10:
             await env.vote("a", 2, voter="voter 1", source="c-paid")
-        then.append(await env.get(f"{PATH}&min_position={env.head()}", key))
+        then.append(await env.get(f"{COUNTS}&min_position={env.head()}", key))
     await env.vote("b", voter="the last")
     assert len({answer.content for answer in then}) == 8
     for minute, answer in enumerate(then[:-1]):
@@ -73,7 +37,7 @@ async def test_every_minute_is_answered_as_at_its_end(env: QueryEnvironment) -> 
             assert found.json() == answer.json(), minute
             assert found.headers["tally-final"] == "provisional"
     positions = [(await at(env, key, minute)).headers["tally-position"] for minute in (0, 11)]
-    assert positions == [then[0].headers["tally-position"], (await env.get(PATH, key)).headers["tally-position"]]
+    assert positions == [then[0].headers["tally-position"], (await env.get(COUNTS, key)).headers["tally-position"]]
 
 
 async def test_before_the_contest_all_is_zero_and_the_future_is_now(env: QueryEnvironment) -> None:
@@ -81,12 +45,12 @@ async def test_before_the_contest_all_is_zero_and_the_future_is_now(env: QueryEn
     await voted(env, 0, 5)
     now = await env.counts(key, position=env.head())
     for moment in ("0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "2026-09-21T14:12:59.999999Z"):
-        record = (await env.get(f"{PATH}&at={moment}", key)).json()
+        record = (await env.get(f"{COUNTS}&at={moment}", key)).json()
         assert record["count"] == record["unique_voter_count"] == record["participants"]["a"]["count"] == 0
         assert record["updated"] == record["created"]
         assert set(record["participants"]) == {"a", "b"}
     for moment in ("2026-09-21T14:18:00Z", "9999-12-31T23:59:59Z", "2026-09-21T16:18:59%2B02:00"):
-        assert (await env.get(f"{PATH}&at={moment}", key)).json() == now
+        assert (await env.get(f"{COUNTS}&at={moment}", key)).json() == now
 
 
 async def test_a_reader_may_wait_for_a_position_first(env: QueryEnvironment) -> None:
@@ -94,7 +58,7 @@ async def test_a_reader_may_wait_for_a_position_first(env: QueryEnvironment) -> 
     await voted(env, 0)
     await env.counts(key, position=env.head())
     await voted(env, 0, 2)
-    found = await env.get(f"{PATH}&at=2026-09-21T14:13:00Z&min_position={env.head()}", key)
+    found = await env.get(f"{COUNTS}&at=2026-09-21T14:13:00Z&min_position={env.head()}", key)
     assert found.json()["count"] == 2
     assert found.headers["tally-position"] != env.head()
 
@@ -127,31 +91,6 @@ async def test_what_lies_behind_the_close_is_final(env: QueryEnvironment) -> Non
     assert await count_at(env, key, 4) == 1
 
 
-async def test_a_swap_of_generations_is_seen_in_the_past_too(env: QueryEnvironment) -> None:
-    key = await song(env)
-    await voted(env, 0, 1, 2)
-    await env.counts(key, position=env.head())
-    assert await count_at(env, key, 1) == 2
-    await env.swap_in_other_votes()
-    await env.vote("b", voter="ann")
-    await env.counts(key, position=env.head())
-    assert await count_at(env, key, 1) == 10
-
-
-async def test_a_view_that_is_folded_again_is_not_taken_for_the_past(env: QueryEnvironment) -> None:
-    key = await song(env)
-    await voted(env, 0, 1, 2)
-    await env.counts(key, position=env.head())
-    topic = votes_topic(env.settings.namespace, PARTITIONS)
-    partition = topic.partition_of(env.cast("a").voter)
-    position = f"{env.views._base(partition)}:g1:position"
-    await env.views._valkey.call("HSET", position, "offset", 1)
-    lost = await at(env, key, 0)
-    assert (lost.status_code, lost.json()["code"]) == (503, "views_unavailable")
-    await env.views._valkey.call("HSET", position, "offset", 3)
-    assert await count_at(env, key, 0) == 1
-
-
 class Counting(Timeline):
     """Of how many parts it was asked."""
 
@@ -172,13 +111,7 @@ class Counting(Timeline):
 async def test_what_was_asked_for_last_is_kept_and_no_more_than_fits(env: QueryEnvironment) -> None:
     await song(env)
     await voted(env, *range(8))
-    views, namespace = env.views, env.settings.namespace
-    topic = catalogue_topic(namespace)
-    catalogue = env.production.views
-    snapshots = SnapshotCache(
-        views, PositionWatch(views), catalogue, topic, VotesLog("any", PARTITIONS), interval_s=0.01
-    )
-    timeline = Counting(views)
+    timeline, snapshots = Counting(env.views), snapshots_of(env.views, env.production)
     past = PastCounts(timeline, PastReads(0), most_figures=12)
 
     async def asks(minute: int) -> int:
@@ -197,7 +130,7 @@ async def test_what_was_asked_for_last_is_kept_and_no_more_than_fits(env: QueryE
 async def test_who_asks_for_the_same_minute_at_once_shares_the_work(env: QueryEnvironment) -> None:
     await song(env)
     await voted(env, *range(4))
-    timeline, snapshots = Counting(env.views), snapshots_of(env)
+    timeline, snapshots = Counting(env.views), snapshots_of(env.views, env.production)
     past, present = PastCounts(timeline, PastReads(0)), await snapshots.get("acme", "song")
     found = await asyncio.gather(*(past.as_of(present, START + 1) for _ in range(20)))
     assert [snapshot.counts.at("a", "").count for snapshot in found] == [2] * 20
@@ -210,7 +143,7 @@ async def test_an_account_that_walks_through_the_past_is_slowed_down_and_others_
     await song(env)
     await voted(env, *range(8))
     now = 0.0
-    timeline, snapshots = Counting(env.views), snapshots_of(env)
+    timeline, snapshots = Counting(env.views), snapshots_of(env.views, env.production)
     past, present = PastCounts(timeline, PastReads(1, lambda: now)), await snapshots.get("acme", "song")
     rows = sum(rows_of(part) for part in present.parts if part.changed >= 0)
     assert 10 < rows < 20
@@ -223,10 +156,3 @@ async def test_an_account_that_walks_through_the_past_is_slowed_down_and_others_
     assert (await past.as_of(replace(present, account="other"), START + 3)).counts.at("a", "").count == 4
     now += refused.value.retry_after_s
     assert (await past.as_of(present, START + 2)).counts.at("a", "").count == 3
-
-
-def snapshots_of(env: QueryEnvironment) -> SnapshotCache:
-    topic, watch = catalogue_topic(env.settings.namespace), PositionWatch(env.views)
-    return SnapshotCache(
-        env.views, watch, env.production.views, topic, VotesLog("any", PARTITIONS), interval_s=0.01
-    )

@@ -127,14 +127,6 @@ async def test_owner_only_names_no_participants(env: QueryEnvironment) -> None:
     assert (await read(env))["participants"] == []
 
 
-async def test_contests_in_setup_and_of_the_test_environment_are_not_found(env: QueryEnvironment) -> None:
-    await env.production.create("contests", "draft", contest() | {"publish": None})
-    await env.test.create("contests", "test", contest())
-    for key in ("draft", "test", "none"):
-        answer = await env.client.get(f"/public/contests/{key}")
-        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
-
-
 async def test_pages_of_every_origin_read_it_and_its_errors(env: QueryEnvironment) -> None:
     await song(env)
     for path in (PATH, f"{PATH}/", f"{PATH}/results", "/public/contests/none", "/public/nothing"):

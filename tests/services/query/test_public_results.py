@@ -139,9 +139,10 @@ async def test_what_is_not_published_or_not_of_this_world_is_not_there(env: Quer
     await env.production.create("contests", "planned", contest() | {"publish": "2099-01-01T00:00:00Z"})
     await env.test.create("contests", "trial", contest())
     for key in ("draft", "planned", "trial", "nothing", "%2e%2e", "a b"):
-        answer = await env.client.get(f"/public/contests/{key}/results")
-        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
-        assert answer.headers["cache-control"] == "no-store"
+        for path in (f"/public/contests/{key}", f"/public/contests/{key}/results"):
+            answer = await env.client.get(path)
+            assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+            assert answer.headers["cache-control"] == "no-store"
 
 
 async def test_a_contest_that_goes_and_comes_again_with_another_owner_is_found(env: QueryEnvironment) -> None:

@@ -11,24 +11,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from libs.contracts.log_records import LogRecord, Position
-from libs.contracts.topics import catalogue_topic, votes_topic
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import votes_topic
 from libs.projection.votes_projection import VotesProjection
-from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.client import Coalescer, connect
 from libs.views.valkey.function_loading import load_functions
 from libs.views.valkey.settings import ValkeySettings
 from libs.views.votes.timeline import MINUTE_MS, ChangesPage, Timeline
 from services.query import vote_updates
 from services.query.historical_counts import PastCounts, PastReads
-from services.query.position_wait import PositionWatch
-from services.query.snapshot_cache import SnapshotCache
 from services.query.timeline_cache import TimelineCache
 from services.query.timeline_endpoint import TimelinePage, TimeSpan
 from tests.libs.views.random_logs import logs
 from tests.libs.views.test_votes_timeline import stretched
 from tests.services.query.query_environment import PARTITIONS, Catalogue, QueryEnvironment, contest
-from tests.services.query.timeline_reads import PATH, START, minute, read, song, voted
+from tests.services.query.timeline_reads import PATH, START, at, count_at, minute, read, snapshots_of, song, voted
 from tests.support.builders import a_removal
 from tests.support.eventually import eventually
 from tests.support.hypothesis_examples import examples
@@ -152,7 +148,7 @@ async def test_up_to_any_interval_it_adds_up_to_what_was_counted_by_then(
     views = VoteViews(valkey, namespace, PARTITIONS)
     await let_be_whole(views, range(PARTITIONS))
     projection = VotesProjection(votes_topic("t", PARTITIONS), views, None)
-    shown = Shown(views, catalogue.views, Timeline(views))
+    shown = Shown(views, catalogue, Timeline(views))
     start, at, latest_ms = Position("log", 0), 0, 0
     for until in (*cuts, len(log)):
         if piece := log[at:until]:
@@ -166,11 +162,8 @@ async def test_up_to_any_interval_it_adds_up_to_what_was_counted_by_then(
 class Shown:
     """Return the contest as readers are served it."""
 
-    def __init__(self, views: VoteViews, catalogue: CatalogueViews, timeline: Timeline) -> None:
-        topic = catalogue_topic(views._namespace)
-        self._snapshots = SnapshotCache(
-            views, PositionWatch(views), catalogue, topic, VotesLog("any", PARTITIONS), interval_s=0.01
-        )
+    def __init__(self, views: VoteViews, catalogue: Catalogue, timeline: Timeline) -> None:
+        self._snapshots = snapshots_of(views, catalogue)
         self._past = PastCounts(timeline, PastReads(0))
         self._timelines = TimelineCache(timeline, PastReads(0))
 
@@ -194,14 +187,8 @@ class Shown:
 async def test_what_is_asked_for_again_is_fetched_only_as_far_as_it_changed(env: QueryEnvironment) -> None:
     await song(env)
     await voted(env, *range(8))
-    timeline = Counting(env.views)
+    timeline, snapshots = Counting(env.views), snapshots_of(env.views, env.production)
     timelines = TimelineCache(timeline, PastReads(0))
-    views = env.views
-    catalogue = env.production.views
-    topic = catalogue_topic(env.settings.namespace)
-    snapshots = SnapshotCache(
-        views, PositionWatch(views), catalogue, topic, VotesLog("any", PARTITIONS), interval_s=0.01
-    )
 
     async def asks(begin: int, until: int) -> tuple[list[int], int]:
         before = timeline.fetched
@@ -287,13 +274,15 @@ async def test_an_unchanged_timeline_is_not_sent_again(
     await eventually(is_sent_again)
 
 
-async def test_a_swap_of_generations_is_seen(env: QueryEnvironment) -> None:
+async def test_a_swap_of_generations_is_seen_by_both_reads_of_the_past(env: QueryEnvironment) -> None:
     key = await song(env)
     await voted(env, 0, 1, 2)
     assert (await read(env, key, to=minute(3)))["count"] == [1, 1, 1]
+    assert await count_at(env, key, 1) == 2
     await env.swap_in_other_votes()
     await env.vote("b", voter="ann")
     assert (await read(env, key, to=minute(3)))["count"] == [5, 5, 6]
+    assert await count_at(env, key, 1) == 10
 
 
 async def test_a_view_that_is_folded_again_is_not_taken_for_the_past(env: QueryEnvironment) -> None:
@@ -304,8 +293,9 @@ async def test_a_view_that_is_folded_again_is_not_taken_for_the_past(env: QueryE
     partition = topic.partition_of(env.cast("a").voter)
     position = f"{env.views._base(partition)}:g1:position"
     await env.views._valkey.call("HSET", position, "offset", 1)
-    for begin in (minute(0), minute(1)):
-        lost = await env.get(f"{PATH}?from={begin}&to={minute(3)}", key)
+    timelines = [await env.get(f"{PATH}?from={minute(begin)}&to={minute(3)}", key) for begin in (0, 1)]
+    for lost in (*timelines, await at(env, key, 0)):
         assert (lost.status_code, lost.json()["code"]) == (503, "views_unavailable")
     await env.views._valkey.call("HSET", position, "offset", 3)
     assert (await read(env, key, to=minute(3)))["count"] == [1, 1, 1]
+    assert await count_at(env, key, 0) == 1

@@ -1,13 +1,21 @@
-"""Votes and reads of a contest's timeline."""
+"""Votes and reads of a contest's past: its timeline, and its counts at a minute."""
 
 from typing import Any
 
+import httpx
+
+from libs.contracts.topics import catalogue_topic
+from libs.contracts.votes_log import VotesLog
 from libs.tally.time_conversion import timestamp
 from libs.views.votes.timeline import MINUTE_MS
+from services.query.position_wait import PositionWatch
+from services.query.snapshot_cache import SnapshotCache
 from tests.services.query import query_environment
-from tests.services.query.query_environment import START_MS, QueryEnvironment
+from tests.services.query.query_environment import PARTITIONS, START_MS, Catalogue, QueryEnvironment
+from tests.support.vote_views import VoteViews
 
 PATH = "/contests/song/timeline"
+COUNTS = "/contests/song/vote_updates?sources=true"
 START = START_MS // MINUTE_MS
 ONE_MINUTE = 60_000_000
 
@@ -40,3 +48,21 @@ async def read(env: QueryEnvironment, key: str, **query: Any) -> dict[str, Any]:
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
     return found
+
+
+async def at(env: QueryEnvironment, key: str, minute: int, second: float = 0.0, **headers: str) -> httpx.Response:
+    """The counts as of a moment of the minute, counted from the first vote's."""
+    moment = timestamp(int(((START + minute) * 60 + second) * 1_000_000))
+    return await env.get(f"{COUNTS}&at={moment}", key, **headers)
+
+
+async def count_at(env: QueryEnvironment, key: str, minute: int) -> int:
+    answer = await at(env, key, minute)
+    assert answer.status_code == 200, answer.text
+    count: int = answer.json()["count"]
+    return count
+
+
+def snapshots_of(views: VoteViews, catalogue: Catalogue) -> SnapshotCache:
+    topic, log = catalogue_topic(views._namespace), VotesLog("any", PARTITIONS)
+    return SnapshotCache(views, PositionWatch(views), catalogue.views, topic, log, interval_s=0.01)
