@@ -5,11 +5,9 @@ from typing import Any
 
 import pytest
 
-from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack.errors import Exit
 from libs.local_stack.startup_report import Report
 from libs.tally.errors import LogUnavailable
-from services.cli import bootstrap
 from services.cli.commands import up
 
 
@@ -28,16 +26,3 @@ class Unstartable:
 async def test_a_server_that_does_not_respond_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert await up.run(Unstartable(), Report()) == Exit.SERVER_AWAY  # type: ignore[arg-type]
     assert capsys.readouterr().err.strip() == "Error: Kafka did not respond."
-
-
-async def test_a_preparation_is_repeated_until_its_servers_respond(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
-
-    async def second_time(*where: object) -> None:
-        calls.append(where)
-        if len(calls) == 1:
-            raise LogUnavailable("Kafka did not respond.", retry_after_s=0)
-
-    monkeypatch.setattr(bootstrap, "_prepare", second_time)
-    await bootstrap.prepare(DeploymentAddresses("kafka", "valkey", "namespace", 1, "storage", {}))
-    assert len(calls) == 2

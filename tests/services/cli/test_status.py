@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
 from libs.certificates.service import Sealed
 from libs.deployment.deployment import Deployment
@@ -22,8 +21,7 @@ from libs.monitoring.status import PartitionStatus, Status
 from libs.storage.object_store import StorageUnavailable
 from libs.views.generations.generations import ProjectionName, State, projections_of
 from libs.views.valkey.function_loading import load_functions
-from services.cli.__main__ import app
-from services.cli.commands.status import parts_of, readings, status_text
+from services.cli.commands.status import parts_of, readings
 from services.cli.output import Block, show
 from tests.support.builders import a_cast
 from tests.support.commands import run, use_deployment
@@ -32,8 +30,6 @@ from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log
 from tests.support.projector_metrics import projector_metrics
 from tests.support.versions import OTHER_LAYOUT, functions_of_another_version
-
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -46,11 +42,6 @@ async def log(kafka: str, valkey_address: str, namespace: str, tmp_path: Path) -
 
 def votes(status: Status) -> list[PartitionStatus]:
     return status.of(ProjectionName.VOTES)
-
-
-def plain(status: Status) -> list[str]:
-    """The lines that are printed where there is no terminal."""
-    return lines_of(status_text(status))
 
 
 def lines_of(text: Iterable[Block]) -> list[str]:
@@ -219,29 +210,6 @@ async def test_an_object_store_that_is_away_is_named_beside_all_partitions(
     assert len(votes(status)) == log.stack.partitions
 
 
-async def test_a_view_of_another_layout_is_a_problem(log: FoldedLog) -> None:
-    purchases = projections_of(log.valkey, log.stack.namespace, log.stack.partitions)[ProjectionName.PURCHASES]
-    await log.valkey.call("HSET", f"{purchases.base(0)}:generations", "schema", 99)
-    assert ("layout", "purchases 0") in problems(await read_status(log.stack))
-
-
-async def test_it_fits_80_columns_and_shows_totals_and_what_is_remarkable(log: FoldedLog) -> None:
-    await log.append([a_cast(vote_id=str(n)) for n in range(20)])
-    await log.fold()
-    status = await read_status(log.stack)
-    file = StringIO()
-    console = Console(width=80, force_terminal=True, color_system=None, file=file)
-    show(status_text(status), console)
-    shown = file.getvalue()
-    lines = shown.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert [line.split()[:2] for line in lines if " all " in line and ":" not in line.split()[1]] == [
-        [fold.value, "all"] for fold in ProjectionName
-    ]
-    for wanted in ("position", "behind", "voting", "2 paused", "last event", "projector: process"):
-        assert wanted in shown
-
-
 async def test_the_command_says_what_is_wrong_and_ends_with_1(
     log: FoldedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,14 +254,3 @@ def test_a_process_that_is_gone_is_a_problem_that_says_when_it_is_started_again(
         assert not part.alive
         (problem,) = problems_of(Status(0, [], [part], []))
         assert problem.detail == detail
-
-
-@pytest.mark.parametrize("command", ["status", "verify", "count c", "log c"])
-def test_without_a_stack_it_says_how_to_start_one(
-    command: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", raising=False)
-    monkeypatch.delenv("TALLY_VALKEY_URL", raising=False)
-    result = CliRunner().invoke(app, [*command.split(), "--data-dir", str(tmp_path)])
-    assert result.exit_code == 3
-    assert "tally up" in result.stderr
