@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import aclosing
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,14 @@ def files_of(directory: Path) -> dict[str, bytes]:
 def modes_of(directory: Path) -> dict[str, int]:
     """The permissions of each file."""
     return {path.name: path.stat().st_mode & 0o777 for path in directory.iterdir()}
+
+
+@contextmanager
+def edited(directory: Path, name: str = "manifest.json") -> Iterator[dict[str, Any]]:
+    """Yield the content of an export's file, to be changed in place."""
+    content: dict[str, Any] = json.loads((directory / name).read_text())
+    yield content
+    (directory / name).write_text(json.dumps(content))
 
 
 def complaint(result: Result) -> str:

@@ -11,7 +11,7 @@ from libs.backup.manifest import open_export
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.contracts.ndjson_codec import from_line, to_line
-from tests.libs.backup.filled_deployment import ODD, Site, complaint, files_of, modes_of
+from tests.libs.backup.filled_deployment import ODD, Site, complaint, edited, files_of, modes_of
 from tests.support.builders import a_cast
 from tests.support.other_user import NOBODY, as_root
 
@@ -95,18 +95,17 @@ def as_if_killed(out: Path, torn: str, unbegun: str) -> None:
     """In the middle of a line, by a loss of power, with a file still to come and the manifest of the beginning."""
     (out / torn).write_bytes((out / torn).read_bytes()[:-100] + bytes(4096))
     (out / unbegun).unlink()
-    manifest = json.loads((out / "manifest.json").read_text()) | {"complete": False, "ended": None}
-    for part in manifest["parts"]:
-        part["records"] = part["sha256"] = None
-    (out / "manifest.json").write_text(json.dumps(manifest))
+    with edited(out) as manifest:
+        manifest |= {"complete": False, "ended": None}
+        for part in manifest["parts"]:
+            part["records"] = part["sha256"] = None
 
 
 async def test_an_export_of_a_log_recreated_since_is_not_resumed(filled: Site, tmp_path: Path) -> None:
     await filled.export(tmp_path / "out")
     as_if_killed(tmp_path / "out", "votes-00000.ndjson", "votes-00001.ndjson")
-    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    manifest["parts"][0]["log_id"] = "of the former log"
-    (tmp_path / "out" / "manifest.json").write_text(json.dumps(manifest))
+    with edited(tmp_path / "out") as manifest:
+        manifest["parts"][0]["log_id"] = "of the former log"
     result = await filled.tally("export", "--to", tmp_path / "out")
     assert (result.exit_code, "was created again" in complaint(result)) == (2, True)
 

@@ -21,7 +21,7 @@ from libs.storage.secret_rings import read_ring
 from libs.storage.secrets import contest_secret
 from libs.tally.events import ContestClosed, Event, Fence
 from libs.tally.voter_ledger import VoteStatus
-from tests.libs.backup.filled_deployment import PARTITIONS, Site, complaint
+from tests.libs.backup.filled_deployment import PARTITIONS, Site, complaint, edited
 from tests.libs.views.random_logs import POISON, UNFOLDABLE, a_log
 from tests.simulation.comparison import Table, described_view
 from tests.support.builders import a_cast, a_removal, a_report, a_void
@@ -180,8 +180,8 @@ async def test_one_changed_byte_is_refused(target: Site, copy: Path, file: str) 
 
 
 async def test_an_export_that_was_interrupted_is_refused(target: Site, copy: Path) -> None:
-    manifest = json.loads((copy / "manifest.json").read_text()) | {"complete": False}
-    (copy / "manifest.json").write_text(json.dumps(manifest))
+    with edited(copy) as manifest:
+        manifest["complete"] = False
     assert "was interrupted" in await refused(target, copy)
 
 
@@ -206,12 +206,10 @@ async def test_another_secret_of_the_same_name_is_never_replaced(target: Site, o
 
 def plant(directory: Path, **planted: bytes) -> None:
     """Add secrets to an export, as someone may who hands it over."""
-    secrets, manifest = (json.loads((directory / name).read_text()) for name in ("secrets.json", "manifest.json"))
-    for name, secret in planted.items():
-        secrets[name] = b64encode(secret).decode()
-        manifest["secrets"][name] = sha256(secret).hexdigest()
-    (directory / "secrets.json").write_text(json.dumps(secrets))
-    (directory / "manifest.json").write_text(json.dumps(manifest))
+    with edited(directory, "secrets.json") as secrets, edited(directory) as manifest:
+        for name, secret in planted.items():
+            secrets[name] = b64encode(secret).decode()
+            manifest["secrets"][name] = sha256(secret).hexdigest()
 
 
 @pytest.mark.parametrize(
@@ -246,9 +244,8 @@ async def test_an_import_adds_nothing_to_the_rings_of_a_used_object_store(
     plant(copy, **{later: bytes(32), "secrets/server/new": bytes(32)})
     if not names_the_store:
         for file in ("secrets.json", "manifest.json"):
-            content = json.loads((copy / file).read_text())
-            content.get("secrets", content).pop("secrets/store")
-            (copy / file).write_text(json.dumps(content))
+            with edited(copy, file) as content:
+                content.get("secrets", content).pop("secrets/store")
     result = await beside.tally("import", "--from", copy, "--execute")
     assert result.exit_code == 0, result.output
     assert await beside.store.names("secrets") == before
@@ -259,11 +256,10 @@ async def test_an_interrupted_import_of_secrets_resumes_with_the_rings(
     filled: Site, target: Site, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for file in ("secrets.json", "manifest.json"):
-        content = json.loads((copy / file).read_text())
-        secrets = content.get("secrets", content)
-        for name in sorted(secrets, key=lambda name: name != "secrets/store"):
-            secrets[name] = secrets.pop(name)
-        (copy / file).write_text(json.dumps(content))
+        with edited(copy, file) as content:
+            secrets = content.get("secrets", content)
+            for name in sorted(secrets, key=lambda name: name != "secrets/store"):
+                secrets[name] = secrets.pop(name)
     put, done = Store.put_if_absent, list[str]()
 
     async def killed_after_two(store: Store, name: str, value: bytes) -> bool:
@@ -296,10 +292,9 @@ async def test_an_interrupted_import_of_secrets_resumes_with_the_rings(
 async def test_a_manifest_that_names_anything_else_is_refused(
     target: Site, copy: Path, member: str, value: object, complaint: str
 ) -> None:
-    manifest = json.loads((copy / "manifest.json").read_text())
-    [part] = (part for part in manifest["parts"] if (part["kind"], part["partition"]) == ("votes", 0))
-    part[member] = value
-    (copy / "manifest.json").write_text(json.dumps(manifest))
+    with edited(copy) as manifest:
+        [part] = (part for part in manifest["parts"] if (part["kind"], part["partition"]) == ("votes", 0))
+        part[member] = value
     assert complaint in await refused(target, copy)
 
 
@@ -309,11 +304,9 @@ async def test_a_manifest_that_names_anything_else_is_refused(
 async def test_a_line_that_is_no_record_is_refused(target: Site, copy: Path, line: bytes) -> None:
     file = copy / "catalogue-00000.ndjson"
     file.write_bytes(line + b"\n")
-    manifest = json.loads((copy / "manifest.json").read_text())
-    for part in manifest["parts"]:
-        if part["file"] == file.name:
-            part["sha256"] = sha256(file.read_bytes()).hexdigest()
-    (copy / "manifest.json").write_text(json.dumps(manifest))
+    with edited(copy) as manifest:
+        [part] = (part for part in manifest["parts"] if part["file"] == file.name)
+        part["sha256"] = sha256(file.read_bytes()).hexdigest()
     assert "has no record of offset 0 in its place" in await refused(target, copy)
 
 

@@ -1,11 +1,10 @@
 """Uploaded files and pictures come along with an export, below the name of the target's namespace."""
 
-import json
 import shutil
 from pathlib import Path
 
 from libs.contracts.topics import legacy_test_namespace
-from tests.libs.backup.filled_deployment import Site, complaint
+from tests.libs.backup.filled_deployment import Site, complaint, edited
 
 PICTURE, EMPTY = "images/a1/i/0f/original", "files/a1/f/empty"
 
@@ -32,12 +31,11 @@ async def test_an_export_may_leave_them_out(filled: Site, tmp_path: Path) -> Non
 async def test_what_an_interrupted_export_lacks_is_written_by_the_next(growing: Site, tmp_path: Path) -> None:
     out = tmp_path / "out"
     await growing.export(out)
-    manifest = json.loads((out / "manifest.json").read_text())
-    manifest["complete"] = False
-    for each in manifest["objects"]:
-        each["sha256"] = None
-        (out / each["file"]).write_bytes(b"half")
-    (out / "manifest.json").write_text(json.dumps(manifest))
+    with edited(out) as manifest:
+        manifest["complete"] = False
+        for each in manifest["objects"]:
+            each["sha256"] = None
+            (out / each["file"]).write_bytes(b"half")
     gone = f"worlds/{growing.stack.namespace}/{PICTURE}"
     await growing.store.delete(gone)
     assert (await growing.export(out))["files"] == 1
@@ -59,9 +57,8 @@ async def test_a_damaged_file_and_a_name_that_leads_elsewhere_are_refused(
         "images//a",
         "images",
     ):
-        manifest = json.loads(whole)
-        manifest["objects"][0]["name"] = name
-        (out / "manifest.json").write_text(json.dumps(manifest))
+        with edited(out) as manifest:
+            manifest["objects"][0]["name"] = name
         refused = await target.tally("import", "--from", out, "--execute")
         assert "neither a file nor an image" in complaint(refused), name
     (out / "manifest.json").write_text(whole)

@@ -158,25 +158,9 @@ async def test_good_lines_are_recorded_beside_bad_ones_and_a_reused_token_is_one
     ]
 
 
-async def test_the_refund_list_gives_the_reason_and_the_token_only_when_asked(env: Environment) -> None:
-    recorded, _ = await env.bought("GPA.3345-1234-5678")
-    refused = PurchaseRefused(account=ACCOUNT, key=recorded.key, at=2, code="not_found", reason="No contest.")
-    await env.append(recorded, refused)
-
-    async def is_refused() -> bool:
-        return await env.purchases.status(recorded) is PurchaseStatus.REFUSED
-
-    await eventually(is_refused)
-    plain = await run("refunds", "--account", ACCOUNT)
-    assert plain.exit_code == 0
-    assert f"{recorded.key} GPA.…" in plain.output
-    assert "not_found: No contest." in plain.output
-    whole = json.loads((await run("refunds", "--account", ACCOUNT, "--tokens", "--json")).stdout)
-    assert [one["purchase_token"] for one in whole["refunds"]] == ["GPA.3345-1234-5678"]
-
-
-async def test_a_purchase_that_cannot_be_read_hides_no_other_to_be_refunded(env: Environment) -> None:
-    bought = [(await env.bought(token))[0] for token in ("one", "two", "three")]
+async def refused(env: Environment, *tokens: str) -> list[PurchaseRecorded]:
+    """Record purchases, and wait until they are refused."""
+    bought = [(await env.bought(token))[0] for token in tokens]
     refusals = [
         PurchaseRefused(account=ACCOUNT, key=one.key, at=1, code="not_found", reason="No contest.")
         for one in bought
@@ -187,7 +171,21 @@ async def test_a_purchase_that_cannot_be_read_hides_no_other_to_be_refunded(env:
         return {await env.purchases.status(one) for one in bought} == {PurchaseStatus.REFUSED}
 
     await eventually(are_refused)
-    bad, *good = bought
+    return bought
+
+
+async def test_the_refund_list_gives_the_reason_and_the_token_only_when_asked(env: Environment) -> None:
+    [recorded] = await refused(env, "GPA.3345-1234-5678")
+    plain = await run("refunds", "--account", ACCOUNT)
+    assert plain.exit_code == 0
+    assert f"{recorded.key} GPA.…" in plain.output
+    assert "not_found: No contest." in plain.output
+    whole = json.loads((await run("refunds", "--account", ACCOUNT, "--tokens", "--json")).stdout)
+    assert [one["purchase_token"] for one in whole["refunds"]] == ["GPA.3345-1234-5678"]
+
+
+async def test_a_purchase_that_cannot_be_read_hides_no_other_to_be_refunded(env: Environment) -> None:
+    bad, *good = await refused(env, "one", "two", "three")
     await env.purchases.corrupt(bad)
     found = await run("refunds", "--account", ACCOUNT, "--json")
     assert found.exit_code == 1
