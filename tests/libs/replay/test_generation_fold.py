@@ -13,7 +13,7 @@ from libs.local_stack.servers import Servers
 from libs.projection.votes_projection import VotesProjection
 from libs.replay.generation_fold import Replay
 from libs.tally.events import Event
-from libs.views.generations.generations import GenerationGone, Generations, State
+from libs.views.generations.generations import GenerationGone, Generations, PartitionGenerations, State
 from tests.support.builders import a_cast
 from tests.support.folded_log import FoldedLog, folded_log
 from tests.support.vote_views import VoteViews
@@ -56,13 +56,18 @@ def generations_of(log: FoldedLog) -> Generations:
 
 
 @asynccontextmanager
-async def a_replay(
-    log: FoldedLog, before: Before = nothing, reader: type[LogReader] = LogReader
-) -> AsyncIterator[tuple[Replay, Generations]]:
+async def a_replay(log: FoldedLog, before: Before = nothing) -> AsyncIterator[tuple[Replay, Generations]]:
     generations = generations_of(log)
     await generations.open(0, 2)
-    async with reader(log.stack.kafka_settings) as opened:
+    async with LogReader(log.stack.kafka_settings) as opened:
         yield Replay(Interrupted(log, generations, before), generations, opened, 2), generations
+
+
+async def follow(log: FoldedLog, before: Before = nothing) -> PartitionGenerations:
+    """Replay until the new generation follows the live one, and return both."""
+    async with a_replay(log, before) as (replay, generations):
+        await replay.follow([0], lambda *_: None)
+        return await generations.read(0)
 
 
 async def voters(log: FoldedLog, generation: int) -> int:
@@ -89,9 +94,7 @@ async def test_it_waits_for_what_is_appended_and_folded_meanwhile(log: FoldedLog
             await log.append(votes(700, 10_000))
             await log.fold()
 
-    async with a_replay(log, go_on) as (replay, generations):
-        await replay.follow([0], lambda *_: None)
-        found = await generations.read(0)
+    found = await follow(log, go_on)
     assert found.others[2].state is State.FOLLOWING
     assert found.others[2].position == found.live.position
     assert await voters(log, 2) == 5_200
@@ -105,8 +108,7 @@ async def test_what_another_one_has_folded_is_not_folded_again(log: FoldedLog) -
             if folds == 2:
                 await other.fold({0: 3_000}, lambda *_: None)
 
-        async with a_replay(log, overtaken) as (replay, _):
-            await replay.follow([0], lambda *_: None)
+        await follow(log, overtaken)
     assert await voters(log, 2) == 4_500
     state = await VoteViews(log.valkey, log.stack.namespace, log.stack.partitions, generation=2).state(0)
     assert (state.position.offset, state.duplicates) == (4_501, 0)
@@ -125,8 +127,7 @@ async def test_views_that_went_back_are_folded_again_from_there(log: FoldedLog) 
             for key, dumped in copies.items():
                 await log.valkey.call("RESTORE", key, 0, dumped)
 
-    async with a_replay(log, lose) as (replay, _):
-        await replay.follow([0], lambda *_: None)
+    await follow(log, lose)
     assert copies
     assert await voters(log, 2) == 4_500
 
@@ -139,8 +140,7 @@ async def test_a_kafka_that_is_killed_meanwhile_is_waited_for(log: FoldedLog, br
             await breakable.kill("kafka")
             await breakable.restart("kafka")
 
-    async with a_replay(log, killed) as (replay, _):
-        await replay.follow([0], lambda *_: None)
+    await follow(log, killed)
     assert await voters(log, 2) == 4_500
 
 
@@ -158,15 +158,13 @@ async def test_a_generation_that_was_dropped_ends_it(log: FoldedLog) -> None:
         if folds == 2:
             await generations_of(log).drop(0, 2)
 
-    async with a_replay(log, drop) as (replay, _):
-        with pytest.raises(GenerationGone, match="Start the replay again"):
-            await replay.follow([0], lambda *_: None)
+    with pytest.raises(GenerationGone, match="Start the replay again"):
+        await follow(log, drop)
 
 
 async def test_a_live_view_of_another_log_or_past_its_end_ends_it(log: FoldedLog) -> None:
     await log.fold()
     for field, value, why in (("offset", 9_999, "it was shortened"), ("log", "recreated", "it was recreated")):
         await log.valkey.call("HSET", log.key("g1:position"), field, value)
-        async with a_replay(log) as (replay, _):
-            with pytest.raises(LogChanged, match=why):
-                await replay.follow([0], lambda *_: None)
+        with pytest.raises(LogChanged, match=why):
+            await follow(log)
