@@ -197,6 +197,29 @@ async def test_sweeping_leaves_what_is_opened_meanwhile(
     assert await votes.keys.held(2) == await votes.keys.held(1)
 
 
+async def test_sweeping_leaves_what_begins_anew_after_a_loss_of_all_data(
+    valkey: ValkeyClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers begin again at 1, which was dropped when the sweep began."""
+    votes = Votes(valkey, a_votes_log(*casts(5)))
+    await votes.to_the_end(votes.live)
+    await votes.rebuild()
+    await votes.generations.drop(0, 1)
+    keys_of = votes.generations._keys
+
+    async def walk_then_lose() -> AsyncIterator[GenerationKey]:
+        found = [key async for key in keys_of()]
+        await votes.keys.forget()
+        await votes.to_the_end(votes.live)
+        for key in found:
+            yield key
+
+    monkeypatch.setattr(votes.generations, "_keys", walk_then_lose)
+    assert await votes.generations.sweep() == 0
+    assert await votes.keys.held(1)
+    assert (await votes.generations.read(0)).live.number == 1
+
+
 async def test_readers_hear_of_a_swap_though_no_vote_has_come(valkey: ValkeyClient) -> None:
     votes = Votes(valkey, a_votes_log(*casts(9)))
     await votes.to_the_end(votes.live)
