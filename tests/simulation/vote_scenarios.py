@@ -216,7 +216,7 @@ async def reject_what_was_bought(s: Stage) -> None:
         clients.purchase(s.world, f"bought {number}", Random(rng.random()))
         await s.pause(0.2, 0.5)
     if rng.random() < 0.5:
-        s.freeze_at("purchases_choices", rng.choice(s.world.projectors), rng.uniform(0.3, 3.0))
+        s.freeze_at("purchases_with_bought", rng.choice(s.world.projectors), rng.uniform(0.3, 3.0))
     await s.set_statuses("rejected")
     await s.pause(0.0, 2.5)
     match rng.randrange(3):
