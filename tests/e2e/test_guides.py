@@ -191,7 +191,7 @@ async def test_the_operator_s_guide_leads_from_the_daily_look_through_a_show_to_
     assert "Run again with --execute" in shown["Sealing"]
     assert "Restored." in shown["A dispute"]
     assert "the vote is in the sealed set and counted" in shown["A dispute"]
-    assert f"into {known['NEW']}" in shown["A lost server"]
+    assert f"started with TALLY_NAMESPACE={known['NEW']} serve it" in shown["A lost server"]
     assert "There is nothing to rebuild." in shown["Upgrade"]
 
 
