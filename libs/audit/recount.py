@@ -16,8 +16,8 @@ from libs.contracts.catalogue_events import ContestRecords
 from libs.contracts.log_records import Position
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent
-from libs.results.contest_counts import Counts, counts_by_partition, counts_of, sum_of
-from libs.results.contest_results import entry_rank_key, places, results_of, vote_count
+from libs.results.contest_counts import Counts, counts_of, read_counts
+from libs.results.contest_results import places_in, results_of, vote_count
 from libs.storage.secrets import find_contest_secret
 from libs.tally.contest import Contest, Phase
 from libs.tally.errors import ContestFinal, NotFound
@@ -92,7 +92,7 @@ class Ballots:
 
     async def served(self, deployment: Deployment) -> dict[str, Any]:
         """Return the vote count record of the views."""
-        counts = sum_of(await counts_by_partition(deployment.vote_views, deployment.votes, self.contest))
+        counts = await read_counts(deployment.vote_views, deployment.votes, self.contest)
         return record_of(self.contest, self.config, counts)
 
     def reopened(self, document: dict[str, Any]) -> "Ballots":
@@ -288,14 +288,14 @@ def effect(
     """Return the effect of `events`, by partition, on the counts: from one vote count record to another."""
     titles, config = titles_of(ballots.config), ballots.config.contest
     then, now = before["participants"], after["participants"]
-    ranks = [places(map(entry_rank_key, record.values())) for record in (then, now)]
+    ranks = places_in(then), places_in(now)
     rows = [
         ParticipantEffect(
             participant_key=key,
             title=titles.get(key, ""),
             count=Pair(entry["count"], now[key]["count"]),
             unique_voter_count=Pair(entry["unique_voter_count"], now[key]["unique_voter_count"]),
-            rank=Pair(ranks[0][entry_rank_key(entry)], ranks[1][entry_rank_key(now[key])]),
+            rank=Pair(ranks[0][key], ranks[1][key]),
         )
         for key, entry in then.items()
     ]

@@ -295,8 +295,7 @@ def certified(contest_type: str, counts: Counts, results: Results) -> CertifiedR
     """Return the certified result; `results` were computed from `counts`."""
     totals, keys = results.totals, sorted(results.participants)
     rated = contest_type == "rating"
-    order = rank_keys(contest_type, counts, results)
-    ranks = places(order.values())
+    ranks = places(rank_keys(contest_type, counts, results))
     return CertifiedResult(
         contest_type=contest_type,
         **_votes(totals[""]),
@@ -307,7 +306,7 @@ def certified(contest_type: str, counts: Counts, results: Results) -> CertifiedR
         participants=[
             ParticipantResult(
                 participant_key=key,
-                rank=ranks[order[key]],
+                rank=ranks[key],
                 **_votes(totals[key]),
                 sources=[
                     SourceVotes(source=source, mapped_id=mapped_id, **_votes(figures))

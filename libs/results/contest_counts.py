@@ -101,8 +101,8 @@ def counts_of(tallies: Iterable[ContestTally], positions: Mapping[int, int]) -> 
     )
 
 
-async def counts_by_partition(views: VoteViews, log: VotesLog, contest: Contest) -> dict[int, ContestCounts]:
-    """Return the contest's counts in each partition of its topic. Raises `ViewsUnavailable`."""
+async def read_counts(views: VoteViews, log: VotesLog, contest: Contest) -> Counts:
+    """Return the contest's counts, read from each partition of its topic. Raises `ViewsUnavailable`."""
     partitions = log.topic_from(contest.votes_from).numbers
     found = await asyncio.gather(*(views.counts(partition, contest.key) for partition in partitions))
-    return {partition: part for partition, part in zip(partitions, found, strict=True) if part is not None}
+    return sum_of({partition: part for partition, part in zip(partitions, found, strict=True) if part is not None})

@@ -131,12 +131,17 @@ def entry_rank_key(entry: Mapping[str, Any]) -> RankKey:
     return RankKey(-1 if mean is None else round(mean * MILLION), entry["count"])
 
 
-def places(keys: Iterable[RankKey]) -> dict[RankKey, int]:
-    """Return the place of each key, from 1 for the largest; equal keys share a place."""
+def places(keys: Mapping[str, RankKey]) -> dict[str, int]:
+    """Return the place of each participant, from 1 for the largest key; equal keys share a place."""
     found: dict[RankKey, int] = {}
-    for place, key in enumerate(sorted(keys, reverse=True), start=1):
+    for place, key in enumerate(sorted(keys.values(), reverse=True), start=1):
         found.setdefault(key, place)
-    return found
+    return {participant: found[key] for participant, key in keys.items()}
+
+
+def places_in(participants: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    """Return the place of each of the `participants` in a vote count record."""
+    return places({key: entry_rank_key(entry) for key, entry in participants.items()})
 
 
 def vote_count(

@@ -19,7 +19,7 @@ from libs.catalogue.schemas.contest import CallToVote, Link, Show
 from libs.contracts.catalogue_events import ApiKey, Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.contracts.votes_log import VotesLog
-from libs.results.contest_counts import counts_by_partition, sum_of
+from libs.results.contest_counts import read_counts
 from libs.results.frozen_counts import freeze
 from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
@@ -73,7 +73,7 @@ def counts_now(catalogue: CatalogueViews, votes: VoteViews, log: VotesLog) -> Co
         contest = contest_of(account, config)
         if contest is None:
             raise NotFound(f"Contest {key} not found.")
-        return freeze(contest, sources_of(config), sum_of(await counts_by_partition(votes, log, contest)))
+        return freeze(contest, sources_of(config), await read_counts(votes, log, contest))
 
     return counts
 

@@ -51,7 +51,7 @@ def record(snapshot: Snapshot, hidden: bool) -> dict[str, Any]:
     totals, kind = snapshot.results.totals, snapshot.contest.contest_type
     order = None if hidden else rank_keys(kind, snapshot.counts, snapshot.results)
     rules = snapshot.record.contest_config
-    ranks = places((order or {}).values())
+    ranks = places(order or {})
 
     def entry(stored: Stored) -> dict[str, Any]:
         participant = Participant.model_validate(stored.document)
@@ -61,7 +61,7 @@ def record(snapshot: Snapshot, hidden: bool) -> dict[str, Any]:
             "participant_key": stored.key,
             "title": participant.title,
             "image": {"key": participant.image_key} if participant.image_key else None,
-            "rank": None if key is None else ranks[key],
+            "rank": ranks.get(stored.key),
             "count": None if key is None else key.votes,
             "share": None if key is None else key.votes / max(1, totals[""].count),
             **({"average": average} if kind == "rating" else {}),

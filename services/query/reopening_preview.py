@@ -65,9 +65,8 @@ def preview(snapshot: Snapshot) -> dict[str, Any]:
     assert contest is not None
     results = results_of(contest, sources_of(config), snapshot.counts)
     before, after = (
-        _Result(found, {key: places(keys.values())[rank] for key, rank in keys.items()})
+        _Result(found, places(rank_keys(contest.contest_type, snapshot.counts, found)))
         for found in (snapshot.results, results)
-        for keys in [rank_keys(contest.contest_type, snapshot.counts, found)]
     )
     statuses = {each.key: each.status for each in closing.participants}
     return {

@@ -6,7 +6,7 @@ from libs.catalogue.contests.contest_mapper import listed
 from libs.catalogue.schemas.contest import ContestConfig
 from libs.contracts.catalogue_events import Stored
 from libs.results.contest_counts import NO_RATINGS, NOTHING
-from libs.results.contest_results import RankKey, places, rank_keys, rating
+from libs.results.contest_results import places, rank_keys, rating
 from services.query.counts_snapshot import EncodedResponse, Snapshot, encoded
 from services.query.vote_updates import last_update
 
@@ -26,11 +26,11 @@ def board(snapshot: Snapshot) -> dict[str, Any]:
     shown = snapshot.frozen or snapshot
     kind = snapshot.contest.contest_type
     keys = rank_keys(kind, shown.counts, shown.results)
-    ranks = places(keys.values())
+    ranks = places(keys)
     in_order = listed(shown.approved, BY_VOTES, keys)
     is_reveal = snapshot.show.state == "reveal"
-    first_open = _first_open(keys, snapshot.show.revealed) if is_reveal else 1
-    revealed = [stored for stored in in_order if ranks[keys[stored.key]] >= first_open]
+    first_open = _first_open(ranks, snapshot.show.revealed) if is_reveal else 1
+    revealed = [stored for stored in in_order if ranks[stored.key] >= first_open]
     covered = len(in_order) - len(revealed)
     totals = shown.results.totals
     has_points = is_reveal and snapshot.show.reveals == "points"
@@ -41,11 +41,11 @@ def board(snapshot: Snapshot) -> dict[str, Any]:
         key, sums = stored.key, totals[stored.key]
         ratings = shown.counts.ratings.get(key, NO_RATINGS)
         if has_points:
-            points = POINTS[ranks[keys[key]] - 1] if ranks[keys[key]] <= len(POINTS) else 0
-            return {"participant_key": key, "rank": ranks[keys[key]], "points": points}
+            points = POINTS[ranks[key] - 1] if ranks[key] <= len(POINTS) else 0
+            return {"participant_key": key, "rank": ranks[key], "points": points}
         return {
             "participant_key": key,
-            "rank": ranks[keys[key]],
+            "rank": ranks[key],
             "count": sums.count,
             "unique_voter_count": sums.unique,
             "share": sums.count / max(1, whole.count) if has_sums else None,
@@ -66,9 +66,9 @@ def board(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _first_open(keys: dict[str, RankKey], revealed: int) -> int:
+def _first_open(ranks: dict[str, int], revealed: int) -> int:
     """Return the best rank that is open after so many places, which participants may share."""
-    ranks = sorted(places(keys.values()).values(), reverse=True)
-    if revealed >= len(ranks):
+    last_first = sorted({*ranks.values()}, reverse=True)
+    if revealed >= len(last_first):
         return 1
-    return ranks[revealed - 1] if revealed else len(keys) + 1
+    return last_first[revealed - 1] if revealed else len(ranks) + 1

@@ -13,8 +13,8 @@ from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.catalogue.resource_table import CONTESTS
 from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.deployment.deployment import Deployment
-from libs.results.contest_counts import counts_by_partition, sum_of
-from libs.results.contest_results import entry_rank_key, places, results_of
+from libs.results.contest_counts import read_counts
+from libs.results.contest_results import places_in, results_of
 from libs.storage.secrets import erase_contest_secret
 from libs.tally.contest import Contest
 from libs.tally.time_conversion import timestamp
@@ -53,7 +53,7 @@ async def contests(
 async def _listed(deployment: Deployment, contest: Contest, config: ContestRecords) -> dict[str, object]:
     """Return a contest with its counts; `state`: its phase, or `sealed`."""
     views = deployment.vote_views
-    counts = sum_of(await counts_by_partition(views, deployment.votes, contest))
+    counts = await read_counts(views, deployment.votes, contest)
     results = results_of(contest, sources_of(config), counts)
     document = {} if config.contest is None else config.contest.document
     total = results.totals[""]
@@ -109,7 +109,7 @@ async def _deleted(deployment: Deployment, account: str, stored: Stored) -> dict
     """Return a deleted contest with all counted votes, also of participants that are not approved."""
     contest = contest_of(account, ContestRecords(stored.version, stored, ()))
     assert contest is not None, "it has a record and a version"
-    sums = sum_of(await counts_by_partition(deployment.vote_views, deployment.votes, contest)).at("", "")
+    sums = (await read_counts(deployment.vote_views, deployment.votes, contest)).at("", "")
     return {
         "title": stored.document.get("title") or "",
         "key": stored.key,
@@ -158,10 +158,10 @@ def _count_text(counted: HistoricalCount) -> Iterator[Block]:
 def _rows(counted: HistoricalCount) -> list[dict[str, object]]:
     record = counted.record
     participants: dict[str, dict[str, Any]] = record["participants"]
-    ranks = places(map(entry_rank_key, participants.values()))
+    ranks = places_in(participants)
     return [
         {
-            "rank": ranks[entry_rank_key(entry)],
+            "rank": ranks[key],
             "participant": key,
             "title": counted.titles.get(key, ""),
             "votes": entry["count"],
@@ -171,7 +171,7 @@ def _rows(counted: HistoricalCount) -> list[dict[str, object]]:
             **({"average": str(entry["rating"]["average"] or "-")} if "rating" in entry else {}),
             **_by_source(entry, [source["source"] for source in record.get("total_vote_sources", ())]),
         }
-        for key, entry in sorted(participants.items(), key=lambda item: ranks[entry_rank_key(item[1])])
+        for key, entry in sorted(participants.items(), key=lambda item: ranks[item[0]])
     ]
 
 

@@ -1,6 +1,5 @@
 """`tally reopen`: reopens a closed contest until a new end."""
 
-from collections.abc import Callable
 from typing import Annotated, Any
 
 from typer import BadParameter, Option
@@ -11,7 +10,7 @@ from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.errors import NotClosed
 from libs.contracts.validation import ValidationFailed
 from libs.deployment.deployment import Deployment
-from libs.results.contest_results import entry_rank_key, places
+from libs.results.contest_results import places_in
 from libs.tally.time_conversion import timestamp
 from services.cli.command_decorator import ContestKey, Execute, command, moment, read_titles
 from services.cli.output import Block, Result, Rows, cell
@@ -62,21 +61,18 @@ async def _effects(
     """Return each participant's status, votes and rank, as pairs before and after the reopening."""
     closed = await read_ballots(deployment, contest)
     reopening, closing = closed.reopened(reopened(document, until)), closing_of(document)
-    entries = [record["participants"] for record in (await closed.served(deployment), reopening.record())]
-    ranks = [places(map(entry_rank_key, entry.values())) for entry in entries]
+    records = [record["participants"] for record in (await closed.served(deployment), reopening.record())]
+    votes = [{key: entry["count"] for key, entry in record.items()} for record in records]
+    ranks = [places_in(record) for record in records]
     statuses = {} if closing is None else {each.key: each.status for each in closing.participants}
-
-    def pair(value: Callable[[int, dict[str, Any]], object], key: str) -> tuple[object, object]:
-        before, after = (value(at, entry[key]) if key in entry else None for at, entry in enumerate(entries))
-        return before, after
 
     return [
         {
             "participant": stored.key,
             "title": stored.document.get("title") or "",
             "status": (statuses.get(stored.key), status_of(stored)),
-            "votes": pair(lambda _, entry: entry["count"], stored.key),
-            "rank": pair(lambda at, entry: ranks[at][entry_rank_key(entry)], stored.key),
+            "votes": tuple(found.get(stored.key) for found in votes),
+            "rank": tuple(found.get(stored.key) for found in ranks),
         }
         for stored in closed.config.participants
     ]

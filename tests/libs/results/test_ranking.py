@@ -16,13 +16,14 @@ SUMS = st.builds(RatingSums, st.integers(0, 5), st.integers(0, 50 * MILLION)).ma
 
 def test_the_best_average_is_first_however_many_rated_it() -> None:
     few, many, none = RatingSums(2, 18 * MILLION), RatingSums(900, 4_500 * MILLION), RatingSums()
-    keys = [rank_key(sums.count, sums) for sums in (many, none, few)]
-    assert [places(keys)[key] for key in keys] == [2, 3, 1]
+    keys = {name: rank_key(sums.count, sums) for name, sums in {"many": many, "none": none, "few": few}.items()}
+    assert places(keys) == {"many": 2, "none": 3, "few": 1}
 
 
 def test_of_equal_averages_that_of_more_ratings_is_first_and_equal_numbers_share() -> None:
-    keys = [rank_key(count, RatingSums(count, count * 8 * MILLION)) for count in (3, 5, 3, 2)]
-    assert [places(keys)[key] for key in keys] == [2, 1, 2, 4]
+    counts = {"a": 3, "b": 5, "c": 3, "d": 2}
+    keys = {name: rank_key(count, RatingSums(count, count * 8 * MILLION)) for name, count in counts.items()}
+    assert places(keys) == {"a": 2, "b": 1, "c": 2, "d": 4}
 
 
 def test_an_average_of_zero_is_before_no_rating() -> None:
