@@ -92,11 +92,11 @@ def test_pages_need_all_their_figures() -> None:
 
 
 def test_figures_stand_between_their_marks_and_nothing_else_changes() -> None:
-    text = f"before\n{summary.BEGIN}\nold\n{summary.END}\nafter"
+    text = f"before\n{summary.BEGIN}\nFORMER\n{summary.END}\nafter"
     inserted = summary.inserted(text, results.load())
     assert inserted.startswith(f"before\n{summary.BEGIN}\nOn ")
     assert inserted.endswith(f"\n{summary.END}\nafter")
-    assert "old" not in inserted
+    assert "FORMER" not in inserted
     assert summary.inserted(inserted, results.load()) == inserted
 
 
