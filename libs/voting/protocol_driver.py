@@ -124,8 +124,8 @@ class Run:
         self.after = after
         self.is_sent = False
         self.following: Callable[[], object] | None = None
-        self.place: int | None = None
-        """Place among the votes of the voter that are reserved together, from 1 on; None until it is queued."""
+        self.place = 0
+        """Place among the votes of the voter that are reserved together, from 1 on; 0 until it is queued."""
 
     def set_deadlines(self) -> None:
         now = self.loop.time()
@@ -294,7 +294,7 @@ class Driver:
             return
         deadline = min(run.settle_deadline, now + RESERVE_WAIT_S)
         before = run.waits_for
-        run.place = 1 if before is None or before.place is None else before.place + 1
+        run.place = 1 if before is None else before.place + 1
         self._reservations.reserve(run.partition, request, deadline, reply, joins=before is not None)
 
     def _append(self, run: Run, effect: effects.Append) -> None:
@@ -443,7 +443,7 @@ def _address_taken(run: Run, participant: str, reserved: Reserved | Exception) -
 def _begin(run: Run) -> None:
     """Begin beside the vote before, since one call decides both in their order, or else when it is sent."""
     before = run.waits_for
-    if before is None or (before.place is not None and before.place < MOST_TOGETHER):
+    if before is None or 0 < before.place < MOST_TOGETHER:
         run.reply(None)
     else:
         run.then(partial(run.reply, None))

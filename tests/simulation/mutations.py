@@ -86,7 +86,7 @@ PROTOCOL: Final = {
         SERVICE, ("partial(outcomes.set, at), before)", "partial(outcomes.set, at))")
     ),
     "a vote is reserved before one that takes more calls": _of(
-        DRIVER, ("if before is None or (before.place is not None and before.place < MOST_TOGETHER):", "if True:")
+        DRIVER, ("if before is None or 0 < before.place < MOST_TOGETHER:", "if True:")
     ),
     "what was loaded before the answer is put in force": _of(
         CACHE,

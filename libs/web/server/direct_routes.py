@@ -68,11 +68,12 @@ class DirectRoutes:
         targets = self._paths.get(raw_path)
         if targets is None:
             targets = self._targets(raw_path)
-        target = targets.get(protocol.parser.get_method())
+        method = protocol.parser.get_method()
+        target = targets.get(method)
         if target is None or not _is_plain(protocol, target.route):
             return None
         scope = protocol.scope
-        scope["method"], scope["query_string"] = protocol.parser.get_method().decode("ascii"), query
+        scope["method"], scope["query_string"] = method.decode("ascii"), query
         scope["path"], scope["raw_path"] = raw_path.rstrip(b"/").decode("ascii"), raw_path
         return DirectCycle(self, protocol, target)
 
