@@ -3,7 +3,7 @@
 from base64 import urlsafe_b64decode
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from libs.contracts.position_token import PositionTokens, merge_positions
@@ -11,8 +11,6 @@ from tests.support.positions import HeldSecrets
 
 MAX_PARTITION, MAX_OFFSET = 2**32 - 1, 2**63 - 1
 positions = st.dictionaries(st.integers(0, MAX_PARTITION), st.integers(0, MAX_OFFSET), max_size=70)
-
-
 FIRST, SECOND, THIRD = b"1" * 32, b"2" * 32, b"3" * 32
 
 
@@ -23,6 +21,7 @@ async def tokens_of(*secrets: bytes, newer: tuple[bytes, ...] = ()) -> PositionT
 
 
 @given(positions)
+@example(dict.fromkeys(range(1000), MAX_OFFSET))  # the largest deployment
 async def test_a_token_gives_back_what_it_was_made_of(given_positions: dict[int, int]) -> None:
     tokens = await tokens_of(FIRST)
     assert await tokens.decode(tokens.encode(given_positions)) == given_positions
@@ -37,11 +36,6 @@ async def test_a_token_shows_no_offset_and_no_difference_of_offsets() -> None:
     for at in range(len(raw[0])):
         assert len({each[at] for each in raw}) > 1
     assert tokens.encode({3: 1}) != (await tokens_of(SECOND)).encode({3: 1})
-
-
-async def test_the_largest_deployment_has_tokens() -> None:
-    tokens, most = await tokens_of(FIRST), dict.fromkeys(range(1000), MAX_OFFSET)
-    assert await tokens.decode(tokens.encode(most)) == most
 
 
 async def test_a_mapping_that_was_encoded_before_gives_the_token_of_its_offsets_and_of_the_newest_secret() -> None:

@@ -1,5 +1,6 @@
 """The log names no person, and a receipt is useful only to its owner."""
 
+from base64 import urlsafe_b64encode
 from ipaddress import IPv4Address
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from libs.contracts.pseudonyms import is_ipv4, is_receipt_of, network_of, pseudonym, receipt
+from tests.support.hostile import mutated_text
 
 SECRET, OTHER = b"s" * 32, b"o" * 32
 
@@ -52,10 +54,24 @@ def test_the_quick_check_of_an_ipv4_address_agrees_with_the_thorough_one(address
         assert network_of(address) == expected
 
 
-def test_a_receipt_is_known_by_the_server_that_gave_it_and_only_for_its_contest() -> None:
-    given = receipt(SECRET, "contest", "voter", "vote")
-    assert is_receipt_of(SECRET, "contest", given)
-    assert not is_receipt_of(SECRET, "contest2", given)
-    assert not is_receipt_of(OTHER, "contest", given)
-    forged = [given[:at] + ("A" if given[at] != "A" else "B") + given[at + 1 :] for at in range(len(given) - 1)]
-    assert not any(is_receipt_of(SECRET, "contest", each) for each in [*forged, "", "%", "AAAA"])
+@given(st.binary(min_size=1, max_size=32), st.text(max_size=30), st.text(max_size=30), st.text(max_size=30))
+def test_a_receipt_is_known_by_the_server_that_gave_it_and_only_for_its_contest(
+    key: bytes, contest: str, voter: str, vote_id: str
+) -> None:
+    given_out = receipt(key, contest, voter, vote_id)
+    assert is_receipt_of(key, contest, given_out)
+    assert not is_receipt_of(key, contest + "x", given_out)
+    assert not is_receipt_of(key + b"x", contest, given_out)
+
+
+@given(st.data())
+def test_other_text_is_no_receipt(data: st.DataObject) -> None:
+    genuine = receipt(SECRET, "c", "v", "1")
+    forged = [
+        genuine[:at] + ("A" if genuine[at] != "A" else "B") + genuine[at + 1 :] for at in range(len(genuine) - 1)
+    ]
+    assert not any(is_receipt_of(SECRET, "c", each) for each in [*forged, "", "%", "AAAA"])
+    encoded = st.binary().map(lambda raw: urlsafe_b64encode(raw).rstrip(b"=").decode())
+    shown = data.draw(mutated_text(genuine) | encoded)
+    if is_receipt_of(SECRET, "c", shown):
+        assert "".join(filter(str.isalnum, genuine)) == "".join(filter(str.isalnum, shown))

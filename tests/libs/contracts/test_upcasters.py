@@ -62,10 +62,7 @@ def test_every_old_version_is_in_a_log_and_none_in_todays() -> None:
 
 
 def test_a_batch_is_lifted_where_it_has_to_be_and_in_its_order() -> None:
-    written = [b'{"type":"Fence","incarnation":3}', vote_codec.encode(a_cast()), vote_codec.encode(Fence(5, 3))]
-    assert list(vote_codec.decode_many(written)) == [Fence(3), a_cast(), Fence(5, 3)]
-    assert vote_codec.decode(written[0]) == Fence(3)
-
-
-def test_what_a_fence_of_the_old_name_says_beside_its_incarnation_holds() -> None:
-    assert vote_codec.decode(b'{"type":"Fence","incarnation":9,"after":5,"run":"r"}') == Fence(9, 5, "r")
+    old = b'{"type":"Fence","incarnation":3}', b'{"type":"Fence","incarnation":9,"after":5,"run":"r"}'
+    written = [*old, vote_codec.encode(a_cast()), vote_codec.encode(Fence(5, 3))]
+    assert list(vote_codec.decode_many(written)) == [Fence(3), Fence(9, 5, "r"), a_cast(), Fence(5, 3)]
+    assert [vote_codec.decode(each) for each in old] == [Fence(3), Fence(9, 5, "r")]
