@@ -1,14 +1,12 @@
 """Repeated log lines: the first is logged, then one per interval; suppressed lines are counted."""
 
-import json
 import logging
-import subprocess
-import sys
 
 import pytest
 
 from libs.telemetry.log_rate_limit import MOST_KINDS, WINDOW_S, RateLimit
 from libs.telemetry.logs import TextLine
+from tests.libs.telemetry.logging_process import logged
 
 
 class Clock:
@@ -77,22 +75,11 @@ def test_kinds_that_are_over_take_no_room(limit: RateLimit, clock: Clock) -> Non
 
 
 PROGRAM = """
-import logging
-from libs.telemetry.logs import configure_logs
-from libs.telemetry.environment_settings import TelemetrySettings
-configure_logs(TelemetrySettings())
 for node in range(1000):
     logging.getLogger("aiokafka.client").error("Unable to connect to node %d", node)
 """
 
 
-def test_every_process_limits_its_log(pytestconfig: pytest.Config) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": ":".join(path for path in sys.path if path)},
-        cwd=pytestconfig.rootpath,
-        check=True,
-    )
-    assert [json.loads(each)["message"] for each in ended.stderr.splitlines()] == ["Unable to connect to node 0"]
+def test_every_process_limits_its_log() -> None:
+    lines, _ = logged(PROGRAM)
+    assert [line["message"] for line in lines] == ["Unable to connect to node 0"]

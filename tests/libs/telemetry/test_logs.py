@@ -2,8 +2,6 @@
 
 import json
 import logging
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from libs.telemetry.environment_settings import TelemetrySettings
 from libs.telemetry.logs import REQUEST_ID, JsonLine, TextLine, add_context
 from libs.telemetry.redaction import redacted
+from tests.libs.telemetry.logging_process import logged
 
 KEY = "tk_0123456789abcdef_" + "x" * 43
 
@@ -109,10 +108,6 @@ def test_what_a_caller_sent_is_not_quoted_by_what_checked_it() -> None:
 
 
 PROGRAM = """
-import logging, warnings
-from libs.telemetry.logs import configure_logs
-from libs.telemetry.environment_settings import TelemetrySettings
-configure_logs(TelemetrySettings())
 logging.getLogger("aiokafka.client").info("much")
 logging.getLogger("httpx").info("HTTP Request: GET http://h/picture")
 logging.getLogger("uvicorn.error").info("Started", extra={"color_message": "no"})
@@ -131,18 +126,10 @@ raise KeyError("last")
     ],
 )
 def test_libraries_warnings_and_the_end_itself_go_the_same_way(
-    settings: dict[str, str], expected: list[str], pytestconfig: pytest.Config
+    settings: dict[str, str], expected: list[str]
 ) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": ":".join(path for path in sys.path if path), **settings},
-        cwd=pytestconfig.rootpath,
-        check=False,
-    )
-    assert ended.returncode == 1
-    said = [json.loads(line) for line in ended.stderr.splitlines()]
+    said, exit_code = logged(PROGRAM, **settings)
+    assert exit_code == 1
     assert [line["logger"] for line in said] == expected
     assert "KeyError: 'last'" in said[-1]["exception"]
 

@@ -60,16 +60,18 @@ def test_a_failed_fold_is_marked_in_every_trace_and_its_error_s_text_in_none() -
     assert not any("alice" in span.to_json() for span in kept.spans)
 
 
+def trace_a_request(tracing: Tracing | None) -> None:
+    assert tracing is not None
+    parent = tracing.sampled([])
+    assert parent is not None
+    with tracing.request(parent):
+        pass
+
+
 def test_the_last_spans_are_sent_before_the_end() -> None:
     with open_collector() as collector:
-        with (
-            open_tracing(TelemetrySettings(traces_url=collector.url, traces_ratio=1), "gateway") as tracing,
-        ):
-            assert tracing is not None
-            parent = tracing.sampled([])
-            assert parent is not None
-            with tracing.request(parent):
-                pass
+        with open_tracing(TelemetrySettings(traces_url=collector.url, traces_ratio=1), "gateway") as tracing:
+            trace_a_request(tracing)
         [span] = collector.spans
     assert (span.service, span.kind) == ("tallykeeper-gateway", "server")
 
@@ -80,11 +82,7 @@ def test_opentelemetry_s_own_variables_hold_where_ours_say_nothing(monkeypatch: 
         monkeypatch.setenv("OTEL_SERVICE_NAME", "votes-of-the-show")
         monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_on")
         with open_tracing(TelemetrySettings(), "gateway") as tracing:
-            assert tracing is not None
-            parent = tracing.sampled([])
-            assert parent is not None
-            with tracing.request(parent):
-                pass
+            trace_a_request(tracing)
         monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
         with open_tracing(TelemetrySettings(traces_url=collector.url), "gateway") as tracing:
             assert tracing is None
