@@ -15,11 +15,8 @@ def test_the_latest_unfinished_generation_is_resumed() -> None:
     assert unfinished({0: begun, 1: untouched}, [0, 1]) == 3
 
 
-def test_what_a_partition_has_dropped_is_not_resumed_in_it() -> None:
+def test_what_a_partition_has_dropped_or_has_broken_is_not_resumed_in_it() -> None:
     begun, dropped = a_partition(State.BUILDING, last=2), a_partition(last=2)
     assert unfinished({0: begun, 1: dropped}, [0, 1]) is None
     assert unfinished({0: begun, 1: dropped}, [0]) == 2
-
-
-def test_a_broken_generation_is_not_resumed() -> None:
     assert unfinished({0: a_partition(State.BUILDING, State.BROKEN, last=3)}, [0]) == 2
