@@ -49,11 +49,8 @@ def test_the_last_address_before_the_trusted_proxies_is_the_end_users(
     assert found(line, peer=peer) == address
 
 
-def test_without_the_header_nobody_is_named() -> None:
+def test_without_the_header_or_a_trusted_proxy_nobody_is_named() -> None:
     assert found() is None
-
-
-def test_nobody_is_believed_where_no_proxy_is_trusted() -> None:
     assert Proxies().end_user(scope("10.0.0.1", ("x-forwarded-for", "198.51.100.7"))) is None
 
 

@@ -38,6 +38,7 @@ class TwoKeys(Keys):
 
 
 AUTH = Authenticator(TwoKeys(), Proxies())
+SCOPE: dict[str, Any] = {"type": "http", "path": "/", "raw_path": b"/", "query_string": b"", "headers": []}
 
 
 async def test_the_legacy_generation_needs_brand_and_key_that_belong_together() -> None:
@@ -195,14 +196,13 @@ async def test_a_caller_who_hangs_up_is_no_bug(caplog: pytest.LogCaptureFixture)
 
     app = Starlette(routes=[Route("/", endpoint, methods=["POST"])])
     handle_errors(app)
-    scope = {"type": "http", "method": "POST", "path": "/", "raw_path": b"/", "query_string": b"", "headers": []}
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.disconnect"}
 
     async def send(message: Any) -> None: ...
 
-    await HttpMiddleware(app)(scope, receive, send)
+    await HttpMiddleware(app)(SCOPE | {"method": "POST"}, receive, send)
     assert not caplog.records
 
 
@@ -254,9 +254,8 @@ async def test_head_of_a_stream_ends_it() -> None:
         if message["type"] == "http.response.body":
             answered.set()
 
-    scope = {"type": "http", "method": "HEAD", "path": "/", "raw_path": b"/", "query_string": b"", "headers": []}
     async with asyncio.timeout(60):
-        await HttpMiddleware(Starlette(routes=[Route("/", endpoint)]))(scope, receive, send)
+        await HttpMiddleware(Starlette(routes=[Route("/", endpoint)]))(SCOPE | {"method": "HEAD"}, receive, send)
     assert ended.is_set()
     assert [message.get("body") for message in sent] == [None, b""]
 

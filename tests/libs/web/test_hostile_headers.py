@@ -16,26 +16,18 @@ from libs.telemetry.tracing import Tracing
 from libs.web.door.auth import Authenticator
 from libs.web.door.client_address import Proxies, parse_hop
 from libs.web.door.request_ids import request_id
-from libs.web.door.request_parsing import (
-    declared_size,
-    read_object,
-    require_json,
-    stream_body,
-)
+from libs.web.door.request_parsing import declared_size, read_object, require_json, stream_body
 from libs.web.door.sessions import COOKIE, Sessions
 from libs.web.errors import RangeNotSatisfiable, UnsupportedMediaType, handle_errors
 from libs.web.responses import matches, not_modified, precondition_fails, requested_range
 from libs.web.server.http_middleware import HttpMiddleware
 from tests.libs.web.fake_keys import Key, Keys
 from tests.support.hostile import ask, mutated, mutated_text
+from tests.support.positions import HeldSecrets
 from tests.support.serving import served
 
-SIGNED: Final = b"s" * 32
+SECRETS: Final = HeldSecrets(b"s" * 32)
 KEY_ID: Final = "key_1"
-
-
-async def secret(again: bool = False) -> tuple[bytes, ...]:
-    return (SIGNED,)
 
 
 class KeyOfASession(Keys):
@@ -94,7 +86,7 @@ async def everything(request: Request) -> Response:
     return Response(orjson.dumps(said))
 
 
-AUTH: Final = Authenticator(KeyOfASession(), Proxies(), Sessions(secret))
+AUTH: Final = Authenticator(KeyOfASession(), Proxies(), Sessions(SECRETS))
 PROBE: Final = Starlette(routes=[Route(f"{base}/probe", everything, methods=["POST"]) for base in ("", "/legacy")])
 handle_errors(PROBE)
 FRONT: Final = HttpMiddleware(PROBE)
@@ -170,7 +162,7 @@ def test_a_trace_is_continued_or_left_out(traceparent: bytes) -> None:
 
 @given(st.data())
 async def test_a_session_and_a_ticket_are_what_was_issued_or_none(data: st.DataObject) -> None:
-    sessions = Sessions(secret)
+    sessions = Sessions(SECRETS)
     issued = await sessions.issue(KEY_ID)
     assert await sessions.key_id(f"{COOKIE}={issued}") == KEY_ID
     shown = data.draw(mutated_text(f"{COOKIE}={issued}", f'a="b; {COOKIE}="{issued}"'))

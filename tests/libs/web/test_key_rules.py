@@ -15,6 +15,7 @@ from libs.web.door.client_address import Network, Proxies
 from libs.web.door.sessions import COOKIE, Sessions
 from libs.web.errors import Unauthorized, status_of
 from tests.libs.web.fake_keys import Key, Keys
+from tests.support.positions import HeldSecrets
 
 PROXY = "10.0.0.1"
 NOW_US = time.time_ns() // 1000
@@ -42,10 +43,6 @@ class OneKey(Keys):
         self.used.append(key_id)
 
 
-async def secrets(again: bool = False) -> tuple[bytes, ...]:
-    return (b"s" * 32,)
-
-
 def scope(peer: str, *headers: tuple[str, str]) -> dict[str, Any]:
     raw = [(name.encode(), value.encode()) for name, value in headers]
     return {"method": "GET", "path": "/", "client": (peer, 1), "headers": raw, "state": {}}
@@ -53,7 +50,7 @@ def scope(peer: str, *headers: tuple[str, str]) -> dict[str, Any]:
 
 async def attempts(keys: OneKey, peer: str, *headers: tuple[str, str]) -> list[type[TallyError] | None]:
     """By a Bearer key known and new, the legacy headers and a session; None where the key was let in."""
-    sessions = Sessions(secrets)
+    sessions = Sessions(HeldSecrets(b"s" * 32))
     auth = Authenticator(keys, Proxies(PROXY), sessions)
     bearer = scope(peer, ("authorization", "Bearer x"), *headers)
     outcomes: list[type[TallyError] | None] = []

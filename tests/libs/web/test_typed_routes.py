@@ -1,6 +1,5 @@
 """Permissions and bodies as typed parameters of a route: checked in their order, and documented."""
 
-from collections.abc import AsyncIterator
 from functools import partial
 from typing import Annotated, Any
 
@@ -55,12 +54,6 @@ def app() -> FastAPI:
     return app
 
 
-@pytest.fixture
-async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
-        yield client
-
-
 def test_the_document_has_the_permission_and_the_body_of_the_signature(app: FastAPI) -> None:
     operation = app.openapi()["paths"]["/orders"]["post"]
     assert operation[PERMISSION] == "orders:write"
@@ -70,9 +63,8 @@ def test_the_document_has_the_permission_and_the_body_of_the_signature(app: Fast
     assert "parameters" not in operation
 
 
-async def test_the_key_is_checked_before_the_body_and_all_faults_of_a_body_are_named(
-    client: httpx.AsyncClient,
-) -> None:
+async def test_the_key_is_checked_before_the_body_and_all_faults_of_a_body_are_named(app: FastAPI) -> None:
+    client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test")
     broken: Any = {"content": b"{", "headers": {"permissions": "other"}}
     assert code(await client.post("/orders", content=b"{")) == (401, "unauthorized")
     assert code(await client.post("/orders", **broken)) == (403, "forbidden")

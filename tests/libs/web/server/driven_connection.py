@@ -1,7 +1,6 @@
 """Drives one `HttpConnection` in memory: no socket, no clock, and only turns of the event loop."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any, Final
 
 from uvicorn.server import ServerState
@@ -14,6 +13,8 @@ from libs.web.server.http_connection import HttpConfig, HttpConnection
 from libs.web.settings import HostSettings
 
 PEER: Final = ("192.0.2.1", 1234)
+END: Final = b""
+"""The end of the sending side, among what is written."""
 
 
 class Clock:
@@ -29,16 +30,15 @@ class Socket(asyncio.Transport):
 
     def __init__(self) -> None:
         super().__init__()
-        self.written = bytearray()
+        self.writes: list[bytes] = []
         self.is_paused = False
-        self.has_ended = False
         self.is_closed = False
 
     def write(self, data: Any) -> None:
-        self.written += data
+        self.writes.append(bytes(data))
 
     def write_eof(self) -> None:
-        self.has_ended = True
+        self.writes.append(END)
 
     def pause_reading(self) -> None:
         self.is_paused = True
@@ -72,16 +72,6 @@ class Driver:
         connection, socket = HttpConnection(self.config, self.state, {}), Socket()
         connection.connection_made(socket)
         return connection, socket
-
-    async def send(self, connection: HttpConnection, socket: Socket, segments: Sequence[bytes]) -> bool:
-        """Send the segments as far as the connection reads. Returns whether it read all of them."""
-        for segment in segments:
-            if not await self.until(lambda: not socket.is_paused or socket.is_closed):
-                return False
-            if socket.is_closed:
-                break
-            connection.data_received(segment)
-        return True
 
     async def until(self, condition: Any, turns: int = 50_000) -> bool:
         """Run turns of the event loop until `condition` holds."""

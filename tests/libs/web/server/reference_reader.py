@@ -12,6 +12,7 @@ TOKEN: Final = rb"[-!#$%&'*+.^_`|~0-9A-Za-z]*"
 QUOTED: Final = rb"\"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*\""
 CHUNK: Final = re.compile(rb"[0-9A-Fa-f]+(;%s(=%s(%s)?)?)*(?<!;)" % (TOKEN, TOKEN, QUOTED))
 """A chunk's first line, with the extensions that llhttp takes."""
+LAST: Final = "the last request"
 PREFACE: Final = b"PRI "
 """After it llhttp awaits the rest of HTTP/2's preface, until the deadline."""
 TARGET: Final = re.compile(rb"/[^#]*")
@@ -37,6 +38,11 @@ class Reading(NamedTuple):
     ends: bool | None
     reason: str
 
+    @property
+    def is_refused(self) -> bool:
+        """Return whether the last request is answered with 400."""
+        return bool(self.ends) and self.reason != LAST
+
 
 def read(data: bytes) -> Reading:
     """Read all requests, with what `LAXER` allows."""
@@ -59,7 +65,7 @@ def read(data: bytes) -> Reading:
                 return Reading(requests, None if rest.startswith(PREFACE) else True, reason)
         requests.append(request)
         if connection.their_state is h11.MUST_CLOSE or _is_last(request, body):
-            return Reading(requests, True, "the last request")
+            return Reading(requests, True, LAST)
     return Reading(requests, False, "complete")
 
 
@@ -76,10 +82,6 @@ def _next(connection: h11.Connection) -> Request | None:
             return Request(begun.method, begun.target, begun.http_version, tuple(begun.headers), body)
         else:
             return None
-
-
-def _lines(head: bytes) -> list[bytes]:
-    return head.split(b"\r\n")
 
 
 def _values(request: Request, wanted: bytes) -> list[bytes]:

@@ -22,108 +22,33 @@ HEADERS: Final = (
     *(b"Accept: */*", b"X-Empty:", b"X-Space:   a  b  ", b"x_y: 1", b"Cookie: a=b; c=d", b"User-Agent: test/1.0"),
     *(b"Expect: 100-continue", b"Connection: keep-alive", b"Authorization: Bearer abc", b"X-Tab:\ta\t"),
 )
+ODD_CODINGS: Final = (b"Chunked", b"chunked, chunked", b"gzip, chunked", b"chunked, gzip", b"identity", b"")
 ODD_HEADERS: Final = (
     *(b"Connection: close", b"Connection: Upgrade\r\nUpgrade: h2c", b"Connection: upgrade\r\nUpgrade: websocket"),
     *(b"Connection: keep-alive, close", b"Upgrade: websocket", b"Connection: upgrade", b"Connection: CLOSE , x"),
     *(b"Proxy-Connection: close", b"Expect: 100-Continue", b"Expect: gold", b"Host: other", b"host : h", b"Host:"),
-    *(
-        b"Content-Length: 5",
-        b"Content-Length: 5, 5",
-        b"Content-Length: +5",
-        b"Content-Length: 0x5",
-        b"Content-Length:",
-    ),
-    *(
-        b"Content-Length: -1",
-        b"Content-Length: 99999999999999999999",
-        b"Content-Length: 5 5",
-        b"Content-Length: 05",
-    ),
-    *(b"Content-Length : 5", b"Content_Length: 5", b"Transfer-Encoding: chunked", b"Transfer-Encoding: identity"),
-    *(
-        b"Transfer-Encoding: gzip, chunked",
-        b"Transfer-Encoding: chunked, gzip",
-        b"Transfer-Encoding: chunked, chunked",
-    ),
-    *(
-        b"Transfer-Encoding: xchunked",
-        b"Transfer-Encoding:",
-        b"Transfer-Encoding: Chunked",
-        b"Transfer-Encoding:\x0bchunked",
-    ),
-    *(
-        b"TE: trailers",
-        b"Trailer: X",
-        b"no colon",
-        b": no name",
-        b"X: a\r\n folded",
-        b"X: a\r\n\tfolded",
-        b" X: leading",
-    ),
-    *(
-        b"X Y: space",
-        b"X: \x00",
-        b"X: \x01",
-        b"X: \x7f",
-        b"X: \xff",
-        b"X: a\rb",
-        b"X\x00: a",
-        b"X\xff: a",
-        b"X: a\x0bb",
-    ),
+    *(b"Content-Length: " + value for value in (b"5", b"5, 5", b"+5", b"0x5", b"-1", b"9" * 20, b"5 5", b"05")),
+    *(b"Content-Length:", b"Content-Length : 5", b"Content_Length: 5", b"Transfer-Encoding:"),
+    *(b"Transfer-Encoding: " + coding for coding in (b"chunked", b"xchunked", *ODD_CODINGS)),
+    b"Transfer-Encoding:\x0bchunked",
+    *(b"TE: trailers", b"Trailer: X", b"no colon", b": no name", b" X: leading", b"X Y: space"),
+    *(b"X: a\r\n folded", b"X: a\r\n\tfolded", b"X\x00: a", b"X\xff: a"),
+    *(b"X: " + value for value in (b"\x00", b"\x01", b"\x7f", b"\xff", b"a\rb", b"a\x0bb")),
     *(b"X:\r\n", b"\tX: a", b"X: a\x0c", b"(X): a", b"X: \x1f", b"X\t: a", b"X: a\r\n ", b"Host: h\r\n folded"),
 )
-ODD_CODINGS: Final = (b"Chunked", b"chunked, chunked", b"gzip, chunked", b"chunked, gzip", b"identity", b"")
 CHUNK_EXTENSIONS: Final = (
-    b"",
-    b"",
-    b"",
-    b";a",
-    b";a=b",
-    b';a="b"',
-    b"; a = b ",
-    b";",
-    b" ",
-    b"\t",
-    b';a="b;c\\""',
-    b";\x00",
-    b";=",
-    b";a=\xff",
-    b" ;a",
-    b';a="b',
+    *(b"",) * 3,
+    *(b";a", b";a=b", b';a="b"', b"; a = b ", b";", b" ", b"\t", b';a="b;c\\""', b";\x00", b";=", b";a=\xff"),
+    *(b" ;a", b';a="b'),
 )
+ODD_SIZES: Final = (b"0x5", b"-1", b"", b"g", b"F" * 17, b"00000005", b" 5", b"5 ", b"+5")
 TRAILERS: Final = (
-    *(b"Connection: upgrade\r\nUpgrade: x\r\n", b"Connection: close\r\n"),
-    b"",
-    b"",
-    b"",
-    b"X: y\r\n",
-    b"Content-Length: 5\r\n",
-    b"Host: h\r\n",
-    b"bad\r\n",
-    b"X: y\r\n z\r\n",
-    b": y\r\n",
-    b"Transfer-Encoding: chunked\r\n",
-    b"X : y\r\n",
-    b"X: \x01\r\n",
+    *(b"",) * 3,
+    *(b"Connection: upgrade\r\nUpgrade: x\r\n", b"Connection: close\r\n", b"Transfer-Encoding: chunked\r\n"),
+    *(b"Content-Length: 5\r\n", b"Host: h\r\n", b"X: y\r\n", b"X: y\r\n z\r\n", b"X : y\r\n", b"X: \x01\r\n"),
+    *(b": y\r\n", b"bad\r\n"),
 )
-BYTES: Final = (
-    b"\r",
-    b"\n",
-    b"\r\n",
-    b" ",
-    b"\t",
-    b":",
-    b"\x00",
-    b"\xff",
-    b"0",
-    b"5",
-    b"a",
-    b"G",
-    b";",
-    b",",
-    b"\x0b",
-)
+BYTES: Final = (b"\r\n", *(bytes([byte]) for byte in b"\r\n \t:\x00\xff05aG;,\x0b"))
 SINGLE_BYTES: Final = 300
 """More than most heads: all bytes of a body of thousands would take most of the time of all cases."""
 
@@ -173,11 +98,8 @@ def _request(draw: random.Random, oddness: float) -> bytes:
         lines.append(b"Connection: keep-alive")
     lines += [one(HEADERS, ODD_HEADERS, 0.25) for _ in range(draw.choice((0, 1, 1, 2, 4)))]
     body = b""
-    form = (
-        draw.choice(("none", "none", "length", "chunked"))
-        if method in (b"POST", b"PUT", b"PATCH") or oddness
-        else "none"
-    )
+    has_body = method in (b"POST", b"PUT", b"PATCH") or oddness
+    form = draw.choice(("none", "none", "length", "chunked")) if has_body else "none"
     if form == "length":
         body = _content(draw)
         lines.append(b"Content-Length: %d" % (len(body) + (draw.choice((-1, 1, 5)) if odd(0.05) else 0)))
@@ -206,23 +128,13 @@ def _chunked(draw: random.Random, odd: Callable[[float], bool]) -> bytes:
         if content:
             size = b"%x" % len(content)
             if odd(0.05):
-                size = draw.choice(
-                    (b"0x5", b"-1", b"", b"g", b"F" * 17, b"00000005", b" 5", b"5 ", size.upper(), b"+5")
-                )
+                size = draw.choice((*ODD_SIZES, size.upper()))
             extension = draw.choice(CHUNK_EXTENSIONS) if odd(0.8) else b""
             end = draw.choice((b"\n", b"\r", b"", b"\r\n\r\n")) if odd(0.02) else b"\r\n"
             parts += size, extension, b"\r\n", content, end
+    extension = draw.choice(CHUNK_EXTENSIONS) if odd(0.8) else b""
     trailers = draw.choice(TRAILERS) if odd(0.8) else b""
-    return b"".join(
-        (
-            *parts,
-            draw.choice((b"0", b"0", b"000")),
-            draw.choice(CHUNK_EXTENSIONS) if odd(0.8) else b"",
-            b"\r\n",
-            trailers,
-            b"\r\n",
-        )
-    )
+    return b"".join((*parts, draw.choice((b"0", b"0", b"000")), extension, b"\r\n", trailers, b"\r\n"))
 
 
 def _mutated(draw: random.Random, data: bytes) -> bytes:

@@ -7,48 +7,23 @@ from typing import Any
 import pytest
 
 from libs.web.server.client_transport import ClientTransport
+from tests.libs.web.server.driven_connection import END, Socket
 
 HEAD, BODY = b"HTTP/1.1 201 Created\r\n\r\n", b"body"
 
 
-class Inner(asyncio.Transport):
-    """Keeps what is written; `END` is the end of the sending side."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.writes: list[bytes] = []
-        self.closed = False
-
-    def write(self, data: Any) -> None:
-        self.writes.append(bytes(data))
-
-    def write_eof(self) -> None:
-        self.writes.append(b"END")
-
-    def resume_reading(self) -> None:
-        pass
-
-    def close(self) -> None:
-        self.closed = True
-
-    abort = close
-
-    def is_closing(self) -> bool:
-        return self.closed
+@pytest.fixture
+def socket() -> Socket:
+    return Socket()
 
 
 @pytest.fixture
-def inner() -> Inner:
-    return Inner()
-
-
-@pytest.fixture
-def transport(inner: Inner) -> ClientTransport:
+def transport(socket: Socket) -> ClientTransport:
     protocol: Any = SimpleNamespace()
-    return ClientTransport(protocol, inner)
+    return ClientTransport(protocol, socket)
 
 
-async def test_head_and_body_of_a_response_are_one_write(transport: ClientTransport, inner: Inner) -> None:
+async def test_head_and_body_of_a_response_are_one_write(transport: ClientTransport, socket: Socket) -> None:
     for _ in range(2):
         transport.write(HEAD)
         assert transport.has_written
@@ -56,32 +31,32 @@ async def test_head_and_body_of_a_response_are_one_write(transport: ClientTransp
         transport.write(BODY)
         transport.has_written = False  # the response is complete
     await asyncio.sleep(0)
-    assert inner.writes == [HEAD + BODY, BODY] * 2
+    assert socket.writes == [HEAD + BODY, BODY] * 2
 
 
-async def test_a_head_that_nothing_follows_is_sent_by_itself(transport: ClientTransport, inner: Inner) -> None:
+async def test_a_head_that_nothing_follows_is_sent_by_itself(transport: ClientTransport, socket: Socket) -> None:
     transport.write(HEAD)
-    assert inner.writes == []
+    assert socket.writes == []
     await asyncio.sleep(0)
-    assert inner.writes == [HEAD]
+    assert socket.writes == [HEAD]
     transport.write(BODY)
-    assert inner.writes == [HEAD, BODY]
+    assert socket.writes == [HEAD, BODY]
 
 
-async def test_a_whole_response_comes_after_a_head_that_waits(transport: ClientTransport, inner: Inner) -> None:
+async def test_a_whole_response_comes_after_a_head_that_waits(transport: ClientTransport, socket: Socket) -> None:
     transport.write(HEAD)
     transport.has_written = False  # the response had no body
     transport.write_whole(HEAD + BODY)
     await asyncio.sleep(0)
-    assert inner.writes == [HEAD + HEAD + BODY]
+    assert socket.writes == [HEAD + HEAD + BODY]
 
 
-async def test_a_head_comes_before_the_end_and_the_close(transport: ClientTransport, inner: Inner) -> None:
+async def test_a_head_comes_before_the_end_and_the_close(transport: ClientTransport, socket: Socket) -> None:
     transport.write(HEAD)
     transport.finish()
-    assert inner.writes == [HEAD, b"END"]
-    closing = ClientTransport(transport._protocol, inner)  # type: ignore[arg-type]
+    assert socket.writes == [HEAD, END]
+    closing = ClientTransport(transport._protocol, socket)  # type: ignore[arg-type]
     closing.write(HEAD)
     closing.close_now()
     await asyncio.sleep(0)
-    assert inner.writes == [HEAD, b"END", HEAD]
+    assert socket.writes == [HEAD, END, HEAD]

@@ -62,59 +62,53 @@ def request(path: str = "/echo/a", body: bytes = BODY, *headers: str, http: str 
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
+async def answer_to(route: Echo, *parts: bytes) -> tuple[int, bytes]:
+    """The answer to a request that is sent in these parts, the second after 100 Continue."""
+    async with served(route.app()) as server:
+        client = await server.open()
+        client.send(parts[0])
+        for part in parts[1:]:
+            assert await client.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+            client.send(part)
+        answer = await client.answer()
+        client.close()
+    return answer
+
+
 async def test_a_plain_request_is_answered_directly_and_another_follows_on_the_connection() -> None:
+    names = {"/echo/a": b"a", "/echo/b_-2": b"b_-2", "/echo/a/": b"a", "/echo/a?b=%2F": b"a"}
     async with served(Echo().app()) as server:
         client = await server.open()
-        for path, name in (
-            ("/echo/a", b"a"),
-            ("/echo/b_-2", b"b_-2"),
-            ("/echo/a/", b"a"),
-            ("/echo/a?b=%2F", b"a"),
-        ):
+        for path, name in names.items():
             client.send(request(path))
             assert await client.answer() == (200, b"direct %s ballot" % name)
         client.close()
 
 
+HEAD, _, _ = request("/echo/a", BODY, "Expect: 100-continue").partition(BODY)
+
+
 @pytest.mark.parametrize(
-    "sent",
+    "parts",
     [
-        request("/echo/%61"),
-        request(body=b"b" * 101),
-        request("/echo/a", BODY, "Connection: close"),
-        request("/echo/a", BODY, "Connection: keep-alive", http="1.0"),
-        b"POST /echo/a HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nballot\r\n0\r\n\r\n",
+        [request("/echo/%61")],
+        [request(body=b"b" * 101)],
+        [request("/echo/a", BODY, "Connection: close")],
+        [request("/echo/a", BODY, "Connection: keep-alive", http="1.0")],
+        [b"POST /echo/a HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nballot\r\n0\r\n\r\n"],
+        [HEAD, BODY],
     ],
 )
-async def test_any_other_request_is_answered_through_asgi(sent: bytes) -> None:
-    async with served(Echo().app()) as server:
-        client = await server.open()
-        client.send(sent)
-        status, body = await client.answer()
-        assert (status, body[:7]) == (200, b"asgi a ")
-        client.close()
-
-
-async def test_a_client_that_waits_to_continue_is_answered_through_asgi() -> None:
-    async with served(Echo().app()) as server:
-        client = await server.open()
-        head, _, body = request("/echo/a", BODY, "Expect: 100-continue").partition(b"\r\n\r\n")
-        client.send(head + b"\r\n\r\n")
-        assert await client.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
-        client.send(body)
-        assert await client.answer() == (200, b"asgi a ballot")
-        client.close()
+async def test_any_other_request_is_answered_through_asgi(parts: list[bytes]) -> None:
+    status, body = await answer_to(Echo(), *parts)
+    assert (status, body[:7]) == (200, b"asgi a ")
 
 
 async def test_a_process_that_refuses_all_requests_refuses_direct_ones() -> None:
     route = Echo()
     route.refusal = LedgerCatchingUp("Not now.", retry_after_s=1)
-    async with served(route.app()) as server:
-        client = await server.open()
-        client.send(request())
-        status, body = await client.answer()
-        assert (status, b"ledger_catching_up" in body) == (503, True)
-        client.close()
+    status, body = await answer_to(route, request())
+    assert (status, b"ledger_catching_up" in body) == (503, True)
 
 
 async def test_errors_are_problems_with_the_request_s_id(caplog: pytest.LogCaptureFixture) -> None:
@@ -147,9 +141,8 @@ async def test_errors_are_problems_with_the_request_s_id(caplog: pytest.LogCaptu
 
 
 async def test_responses_have_the_headers_of_other_responses_and_are_measured() -> None:
-    async with served(
-        Echo().app(), rate_per_address=0
-    ) as server:  # the key is unknown, and only ASGI counts those
+    # the key is unknown, and only ASGI counts those
+    async with served(Echo().app(), rate_per_address=0) as server:
         heads = []
         before = _measured()
         for path in ("/echo/a", "/echo/%61"):

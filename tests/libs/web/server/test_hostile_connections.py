@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from libs.web.server.http_connection import MOST_PIPELINED
-from tests.libs.web.server.limited_app import HELLO, an_app, greet, refusal
+from tests.libs.web.server.limited_app import HELLO, an_app, greet
 from tests.support.serving import Client, served
 
 SERVER = """
@@ -64,31 +64,6 @@ async def test_only_some_requests_may_wait_for_earlier_responses() -> None:
         patient = await server.open()
         for _ in range(100):
             await greet(patient)
-
-
-@pytest.mark.parametrize(
-    "request_line_and_headers",
-    [
-        "GET /hello HTTP/1.1\n",
-        "GET /hello HTTP/1.1\nHost: a\nHost: a\n",
-        "GET /hello HTTP/1.1\nHost: a\nhost: b\n",
-        "GET /hello HTTP/1.0\nHost: a\nHost: b\n",
-        "GET /hello\n",
-        "GET /hello HTTP/0.9\nHost: a\n",
-        "GET /hello HTTP/2.0\nHost: a\n",
-        "GET /hello HTTP/1.2\nHost: a\n",
-        "CONNECT here:80 HTTP/1.1\nHost: here:80\n",
-        "POST /hello HTTP/1.0\nTransfer-Encoding: chunked\n",
-        "POST /hello HTTP/1.1\nHost: a\nTransfer-Encoding: gzip, chunked\n",
-        "POST /hello HTTP/1.1\nHost: a\nTransfer-Encoding: chunked\nContent-Length: 1\n",
-        "POST /hello HTTP/1.1\nHost: a\nContent-Length: 1\nContent-Length: 1\n",
-    ],
-)
-async def test_a_request_that_servers_read_differently_is_400(request_line_and_headers: str) -> None:
-    async with served(an_app()) as server:
-        client = await server.open()
-        client.send(request_line_and_headers + "\n")
-        assert await refusal(client) == (400, "bad_request")
 
 
 async def test_a_fault_in_the_rest_of_an_answered_body_is_no_second_response() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import httpx
 import pytest
@@ -62,22 +63,22 @@ async def test_operators_have_everything_at_their_port_and_others_nothing_of_the
 
 
 @pytest.mark.parametrize(
-    ("host", "port", "shown"),
+    ("settings", "shown"),
     [
-        ("127.0.0.1", 0, True),
-        ("::1", 0, True),
-        ("localhost", 0, True),
-        ("0.0.0.0", 0, False),
-        ("tally.example", 0, False),
-        ("127.0.0.1", 9465, False),
+        ({"host": "127.0.0.1"}, True),
+        ({"host": "::1"}, True),
+        ({"host": "localhost"}, True),
+        ({"host": "0.0.0.0"}, False),
+        ({"host": "tally.example"}, False),
+        ({"host": "127.0.0.1", "operations_port": 9465}, False),
+        ({"host": "127.0.0.1", "reuse_port": True}, False),  # several gateways share it
     ],
+    ids=str,
 )
-def test_without_a_port_of_their_own_operators_are_served_on_loopback(host: str, port: int, shown: bool) -> None:
-    assert HttpSettings(host=host, operations_port=port).shows_operations is shown
-
-
-def test_a_port_that_several_gateways_share_has_no_operations_of_any() -> None:
-    assert not HttpSettings(host="127.0.0.1", reuse_port=True).shows_operations
+def test_without_a_port_of_their_own_operators_are_served_on_loopback(
+    settings: dict[str, Any], shown: bool
+) -> None:
+    assert HttpSettings(**settings).shows_operations is shown
 
 
 async def test_many_who_ask_at_once_or_within_a_second_cost_one_look() -> None:

@@ -98,6 +98,8 @@ async def check(recorder: Recorder, segments: tuple[bytes, ...], draw: random.Ra
     if expected.ends is not None:
         assert ended is expected.ends, expected.reason
     _check_responses(recorder, socket)
+    if expected.is_refused and not expected.requests:
+        assert b"HTTP/1.1 400 " in b"".join(socket.writes), expected.reason
     for _ in range(2):  # a body that is too late is refused first
         driver.pass_time()
         await asyncio.sleep(0)
@@ -126,13 +128,13 @@ def _comparable(request: Request) -> Request:
 
 def _check_responses(recorder: Recorder, socket: Socket) -> None:
     """Responses are whole, and in the order of the requests."""
-    rest, answered = bytes(socket.written).replace(b"HTTP/1.1 100 Continue\r\n\r\n", b""), 0
+    rest, answered = b"".join(socket.writes).replace(b"HTTP/1.1 100 Continue\r\n\r\n", b""), 0
     while rest.startswith(b"HTTP/1.1 200 "):
         _, _, rest = rest.partition(b"\r\n\r\n")
         answered += 1
         if recorder.requests[answered - 1].method != b"HEAD":
             number = b"<%d>" % answered
-            assert rest.startswith(number), socket.written
+            assert rest.startswith(number), socket.writes
             rest = rest[len(number) :]
     assert not rest or rest.startswith(b"HTTP/1.1 400 "), rest
     assert rest.count(b"HTTP/1.1 400") <= 1
