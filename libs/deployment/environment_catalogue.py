@@ -11,8 +11,8 @@ from libs.contracts.catalogue_events import ContestRecords, ContestRestored, Out
 from libs.contracts.topics import catalogue_topic, legacy_test_namespace
 from libs.kafka.writer import LogWriter
 from libs.tally.errors import NotFound
-from libs.views.catalogue.catalogue_fold import DELETED_CONTESTS
 from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.catalogue.stored_records import DELETED_CONTESTS
 from libs.views.valkey.client import ValkeyClient
 from libs.views.valkey.request_counters import KeyUses
 

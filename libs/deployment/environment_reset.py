@@ -21,7 +21,7 @@ from libs.deployment.deployment import Progress
 from libs.deployment.environment_catalogue import Catalogue
 from libs.kafka.reader import Extent, LogReader
 from libs.tally.errors import TallyError, ViewsUnavailable
-from libs.views.catalogue.catalogue_fold import DELETED_CONTESTS
+from libs.views.catalogue.stored_records import DELETED_CONTESTS
 
 T = TypeVar("T")
 

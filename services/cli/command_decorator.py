@@ -25,8 +25,8 @@ from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Catalogue, Environment
 from libs.tally.errors import LogUnavailable, NotFound, ViewsUnavailable
 from libs.tally.time_conversion import microseconds, parse_timestamp
-from libs.views.catalogue.catalogue_fold import DELETED_CONTESTS
 from libs.views.catalogue.catalogue_views import Order
+from libs.views.catalogue.stored_records import DELETED_CONTESTS
 from services.cli.deployment_discovery import DATA_DIR, NoDeployment, find_addresses
 from services.cli.operator_actions import AuditedGroup
 from services.cli.output import ExitCode, Output, Result, run

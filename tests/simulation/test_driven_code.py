@@ -25,19 +25,19 @@ pytestmark = pytest.mark.slow
 PACKAGES: Final = "libs.voting", "libs.projection", "libs.replay", "services.projector"
 FOLDS: Final = (
     "libs.views.catalogue.catalogue_fold",
+    "libs.views.catalogue.stored_records",
     "libs.views.generations.computed_fold",
     "libs.views.purchases.purchase_fold",
 )
 SEEDS: Final = range(40)
 OF_RECORDS: Final = "a rule of records and keys: `test_catalogue_fold.py` compares it with a model"
 NOT_DRIVEN: Final[dict[str, str]] = {
-    "libs.views.catalogue.catalogue_fold:CatalogueFold._exists": OF_RECORDS,
     "libs.views.catalogue.catalogue_fold:CatalogueFold._issue": OF_RECORDS,
     "libs.views.catalogue.catalogue_fold:CatalogueFold._key": OF_RECORDS,
     "libs.views.catalogue.catalogue_fold:CatalogueFold._remove": OF_RECORDS,
     "libs.views.catalogue.catalogue_fold:CatalogueFold._restore": OF_RECORDS,
     "libs.views.catalogue.catalogue_fold:CatalogueFold._revoke": OF_RECORDS,
-    "libs.views.catalogue.catalogue_fold:_ref": OF_RECORDS,
+    "libs.views.catalogue.stored_records:StoredRecords.exists": OF_RECORDS,
     "libs.views.generations.computed_fold:ComputedFold.begin": "has no code",
     "libs.views.generations.computed_fold:ComputedFold.fold_event": "has no code",
     "libs.views.purchases.purchase_fold:_updated": "subscriptions: `test_purchases_fold.py`",

@@ -257,7 +257,7 @@ async def refuse_a_purchase(s: Stage) -> None:
     folded = s.when("purchases_apply", manager, lambda: None)
     clients.purchase(s.world, "second", Random(s.rng.random()))
     await folded
-    await s.freeze_at("purchases_todo", manager)
+    await s.freeze_at("purchases_list", manager)
     await s.set_statuses("rejected")
     before = len(log)
 

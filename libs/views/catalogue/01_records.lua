@@ -1,5 +1,5 @@
 -- The views of one partition of the catalogue log, under one hash tag: KEYS[1] is "<namespace>:{<tag of p>}", `base` is the
--- key prefix of a generation (shared/generations.lua).
+-- key prefix of a generation (generations/generations.lua).
 --   base:position                                  hash  log, offset, time (ms, running maximum of the log's), clock (us,
 --                                                  of the last change), keys (offset of the last key event), poison
 --   base:records:<account>:<resource>              hash  key -> packed envelope
@@ -21,7 +21,7 @@
 --   base:descendants:<key id>                      set   ids of the keys that descend from this one
 --   base:outcomes, base:outcome_times              hash  command id -> packed outcome; zset by log time (ms)
 --   base:quarantine                                hash  offset -> reason
--- An envelope is a `StoredRecord` (catalogue_fold.py), which writes all of this; JSON stays text. Numbers stay below 2^53.
+-- An envelope is a `StoredRecord` (stored_records.py), which writes all of this; JSON stays text. Numbers stay below 2^53.
 -- A deleted contest becomes a record of the resource DELETED, created when the contest was, and its children stay where they
 -- are without references: no read or write finds them unless their contest is restored.
 -- created and updated are the event's `at`, never ahead of the broker's clock and growing strictly: a list's cursor.
@@ -32,20 +32,7 @@ local DELETED = 'deleted_contests'
 
 local function records_of(base, account, resource) return base .. ':records:' .. account .. ':' .. resource end
 
-local function list_of(base, order, account, resource, parent)
-  return base .. ':' .. order .. ':' .. account .. ':' .. resource .. ':' .. parent
-end
-
-local function referrers_of(base, account, resource, key)
-  return base .. ':referrers:' .. account .. ':' .. resource .. ':' .. key
-end
-
-local function find(base, account, resource, key)
-  local packed = call('HGET', records_of(base, account, resource), key)
-  return packed and unpack_one(packed) or nil
-end
-
-local function contest_name(account, contest) return account .. '\0' .. contest end
+local function find(base, account, resource, key) return read_one(records_of(base, account, resource), key) end
 
 local function has_doomed(base) return call('EXISTS', base .. ':doomed') == 1 end
 

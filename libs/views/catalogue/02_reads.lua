@@ -1,4 +1,4 @@
--- Reads of the live generation, if it is fresh (shared/reads.lua): each reply is the fourth part of the function's answer.
+-- Reads of the live generation, if it is fresh (generations/reads.lua): each reply is the fourth part of the function's answer.
 
 local read = reads_of('catalogue', generations)
 
@@ -41,34 +41,11 @@ read('records', function(base, args)
   return reply
 end)
 
--- The keys of a page, by order: `after` is the last place of the page before, '' in the first one.
-local pages = {}
-
--- newest first, at or after `since` (us, or -inf)
-local function newest(name)
-  return function(list, after, since, most)
-    return call('ZRANGE', list(name), after == '' and '+inf' or '(' .. after, since, 'BYSCORE', 'REV', 'LIMIT', 0, most)
-  end
-end
-
-pages.created, pages.updated = newest('created'), newest('updated')
-
--- numbers grow with the time of creation (us), the place
-function pages.running_number(list, after, _, most)
-  return call('ZRANGE', list('created'), after == '' and '-inf' or '(' .. after, '+inf', 'BYSCORE', 'LIMIT', 0, most)
-end
-
--- the place is the sort key NUL the key
-function pages.sort_key(list, after, _, most)
-  local found = call('ZRANGE', list('sorted'), after == '' and '-' or '(' .. after, '+', 'BYLEX', 'LIMIT', 0, most)
-  for i = 1, #found do found[i] = string.sub(found[i], string.find(found[i], '\0', 1, true) + 1) end
-  return found
-end
-
--- ARGV: account, resource, parent key, order (a name of `pages`), after, since, most.
+-- ARGV: account, resource, list, arguments of ZRANGE: its members are keys, or end with NUL and the key. The `envelopes`.
 read('page', function(base, args)
-  local list = function(name) return list_of(base, name, args[1], args[2], args[3]) end
-  local reply = envelopes(records_of(base, args[1], args[2]), pages[args[4]](list, args[5], args[6], args[7]))
+  local keys = call('ZRANGE', base .. ':' .. args[3], unpack(args, 4))
+  for i = 1, #keys do keys[i] = string.sub(keys[i], (string.find(keys[i], '\0', 1, true) or 0) + 1) end
+  local reply = envelopes(records_of(base, args[1], args[2]), keys)
   if reply[2] and hides_records(base, args[1]) and not is_there(base, args[1], unpack_one(reply[2])) then return {} end
   return reply
 end)
@@ -83,7 +60,7 @@ read('contest', function(base, args, own)
   local show = call('HGET', records_of(base, account, 'shows'), contest)
   local reply = { version, generations.swaps(own), envelope or '', envelope and show or '' }
   for i, resource in ipairs({ 'participants', 'vote_sources' }) do
-    local list = list_of(base, 'updated', account, resource, contest)
+    local list = base .. ':updated:' .. account .. ':' .. resource .. ':' .. contest
     local keys = envelope and call('ZRANGE', list, '(' .. args[3 + i], '+inf', 'BYSCORE', 'LIMIT', 0, args[3]) or {}
     reply[3 + 2 * i], reply[4 + 2 * i] = envelopes(records_of(base, account, resource), keys), 0
     if envelope then reply[4 + 2 * i] = call('ZCARD', list) end
@@ -91,20 +68,15 @@ read('contest', function(base, args, own)
   return reply
 end)
 
--- ARGV: most. {account, contest, ...} of those that are due by now, the longest first.
+-- ARGV: most. The contests that are due by now, each as account NUL contest, the longest due first.
 read('due', function(base, args)
-  local names, reply = call('ZRANGE', base .. ':due', '-inf', whole(microseconds()), 'BYSCORE', 'LIMIT', 0, args[1]), {}
-  for i = 1, #names do
-    local cut = string.find(names[i], '\0', 1, true)
-    reply[#reply + 1], reply[#reply + 2] = string.sub(names[i], 1, cut - 1), string.sub(names[i], cut + 1)
-  end
-  return reply
+  return call('ZRANGE', base .. ':due', '-inf', whole(microseconds()), 'BYSCORE', 'LIMIT', 0, args[1])
 end)
 
 -- ARGV: account, contest, configuration version, when it is due next (us; '' never). Settles the due closing unless anything
 -- of the contest has changed since that version. No part of the fold: a replay makes it due again.
 library.register('catalogue_settle', function(keys, args)
-  local base, name = generations.view(keys[1]), contest_name(args[1], args[2])
+  local base, name = generations.view(keys[1]), args[1] .. '\0' .. args[2]
   if call('HGET', base .. ':config', args[2]) ~= args[3] or not call('ZSCORE', base .. ':due', name) then return 0 end
   if args[4] == '' then call('ZREM', base .. ':due', name) else call('ZADD', base .. ':due', args[4], name) end
   return 1

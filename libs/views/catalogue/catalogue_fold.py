@@ -31,34 +31,24 @@ from libs.contracts.catalogue_events import (
     Write,
     contests_of,
 )
-from libs.views.generations.computed_fold import ComputedFold, Entries
+from libs.views.catalogue.stored_records import (
+    DELETED_CONTESTS,
+    NO_RECORD,
+    StoredRecord,
+    StoredRecords,
+    encode,
+    kinds_under,
+    list_of,
+    records_of,
+    referrers_of,
+)
+from libs.views.generations.computed_fold import NUL, Entries, parts_of
 
-DELETED_CONTESTS: Final = "deleted_contests"
-"""Resource of deleted contests; `updated` is the time of the deletion."""
 KEPT_MS: Final = 24 * 3600 * 1000
 LISTED: Final = 100
 """Maximum number of referrers named for a record or part, and of all that an outcome names 100 more."""
 PAGE: Final = 50
 """Records of a deleted one that are removed by one call."""
-NUL: Final = "\0"
-
-
-class StoredRecord(NamedTuple):
-    """A stored record. Its parent is ("", "") at the top; `sort_key` "" leaves it out of that order."""
-
-    version: int
-    created: int
-    updated: int
-    number: int
-    parent_resource: str
-    parent: str
-    refs: tuple[Ref, ...]
-    offers: tuple[Ref, ...]
-    record: str
-    sort_key: str
-
-    def stored(self, key: str) -> Stored:
-        return Stored(key, self.version, self.created, self.updated, self.number, self.parent, self.record)
 
 
 class KeptOutcome(NamedTuple):
@@ -68,11 +58,8 @@ class KeptOutcome(NamedTuple):
     outcome: Outcome
 
 
-encode = msgspec.msgpack.Encoder().encode
-decode_record: Callable[[bytes], StoredRecord] = msgspec.msgpack.Decoder(StoredRecord).decode
 decode_key: Callable[[bytes], ApiKey] = msgspec.msgpack.Decoder(ApiKey).decode
 decode_outcome: Callable[[bytes], KeptOutcome] = msgspec.msgpack.Decoder(KeptOutcome).decode
-NO_RECORD: Final = StoredRecord(0, 0, 0, 0, "", "", (), (), "", "")
 
 
 class Refused(Exception):
@@ -96,7 +83,7 @@ class Writes:
     lost: set[Ref] = field(default_factory=set)
 
 
-class CatalogueFold(ComputedFold[CatalogueEvent]):
+class CatalogueFold(StoredRecords):
     """Folds the commands of accounts. `created` and `updated` strictly increase: they are a list's cursor."""
 
     async def begin(self, entries: Entries[CatalogueEvent]) -> None:
@@ -156,11 +143,11 @@ class CatalogueFold(ComputedFold[CatalogueEvent]):
     ) -> Sequence[Stored]:
         account, after = event.account, Writes()
         names = [(write.resource, write.key) for write in writes]
-        await self.load(*((_records(account, resource), key) for resource, key in names))
+        await self.load(*((records_of(account, resource), key) for resource, key in names))
         for name, write in zip(names, writes, strict=True):
             if name in after.before:
                 raise Refused(OutcomeKind.CONFLICT)
-            old = after.before[name] = await self._find(account, *name)
+            old = after.before[name] = await self.find(account, *name)
             after.offered |= {*write.offers}
             after.lost |= {*(old.offers if old else ())}
         for write in writes:
@@ -174,9 +161,9 @@ class CatalogueFold(ComputedFold[CatalogueEvent]):
                 version=offset, updated=at, refs=write.refs, offers=write.offers, record=write.record,
                 sort_key=write.sort_key,
             )  # fmt: skip
-            await self._put(account, write.resource, write.key, after.before[write.resource, write.key], record)
+            await self.put(account, write.resource, write.key, after.before[write.resource, write.key], record)
             if write.resource == "contests":
-                self._schedule(account, write.key, write.due)
+                self.schedule(account, write.key, write.due)
             left.append(record.stored(write.key))
         return left
 
@@ -185,10 +172,10 @@ class CatalogueFold(ComputedFold[CatalogueEvent]):
         is_new = write.expected_version is None
         deleted = None
         if is_new and write.resource == "contests":
-            deleted = await self._find(account, DELETED_CONTESTS, write.key)
+            deleted = await self.find(account, DELETED_CONTESTS, write.key)
         if is_new and (old is not None or deleted is not None):
             raise Refused(OutcomeKind.EXISTS)
-        if not is_new and (old is None or not await self._is_there(account, old)):
+        if not is_new and (old is None or not await self.is_there(account, old)):
             raise Refused(OutcomeKind.MISSING, (write.resource, write.key))
         if old and old.version != write.expected_version:
             raise Refused(OutcomeKind.CONFLICT)
@@ -197,9 +184,9 @@ class CatalogueFold(ComputedFold[CatalogueEvent]):
             for ref in write.refs
             if ref not in after.before
             and ref not in after.offered
-            and (ref in after.lost or not await self._exists(account, ref))
+            and (ref in after.lost or not await self.exists(account, ref))
         ]
-        if is_new and write.parent is not None and not await self._find(account, *write.parent):
+        if is_new and write.parent is not None and not await self.find(account, *write.parent):
             missing.insert(0, write.parent)
         if missing:
             raise Refused(OutcomeKind.MISSING, *missing)
@@ -210,8 +197,8 @@ class CatalogueFold(ComputedFold[CatalogueEvent]):
         """Raise `Refused` if other records than those of `but` refer to one of `targets`."""
         users: list[Ref] = []
         for target in targets:
-            names = await self.read("ZRANGE", _referrers(account, target), 0, LISTED + len(but) - 1)
-            users += [ref for ref in map(_ref, names) if ref not in but]
+            names = await self.read("ZRANGE", referrers_of(account, target), 0, LISTED + len(but) - 1)
+            users += [ref for ref in map(parts_of, names) if ref not in but]
         if users:
             raise Refused(OutcomeKind.IN_USE, *users[:LISTED])
 
@@ -223,65 +210,17 @@ class CatalogueFold(ComputedFold[CatalogueEvent]):
         numbers[field] = numbers.get(field) or int(await self.hget(*field) or 0)
         numbers[field] += 1
         self.hset(*field, numbers[field])
-        self.write("SADD", _kinds(account, resource, key), write.resource)
+        self.write("SADD", kinds_under(account, resource, key), write.resource)
         return NO_RECORD._replace(created=at, number=numbers[field], parent_resource=resource, parent=key)
 
-    async def _put(
-        self, account: str, resource: str, key: str, old: StoredRecord | None, new: StoredRecord | None
-    ) -> None:
-        """Replace a record, one of which may be none, in its hash, lists and all that leads to it."""
-        record = new or old or NO_RECORD
-        for order in ("created", "updated", "sorted"):
-            places = f"{order}:{account}:{resource}:{record.parent}"
-            before, after = (_place(one, key, order) for one in (old, new))
-            if before and (after is None or after[1] != before[1]):
-                self.write("ZREM", places, before[1])
-            if after and after != before:
-                self.write("ZADD", places, *after)
-        owners = f"owners:{resource}"
-        if old is None and await self.hget(owners, key) is None:
-            self.hset(owners, key, account)
-        if new is None and await self.hget(owners, key) == account.encode():
-            self.hdel(owners, key)
-        self._refer(account, resource, key, old, new)
-        if new is not None:
-            self.hset(_records(account, resource), key, encode(new))
-        else:
-            self.hdel(_records(account, resource), key)
-            if resource == "contests":
-                self._schedule(account, key, None)
-
-    def _refer(
-        self, account: str, resource: str, key: str, old: StoredRecord | None, new: StoredRecord | None
-    ) -> None:
-        """Write the references and the offered parts. Those of a deleted contest are not enforced."""
-        before, after = (one or NO_RECORD if resource != DELETED_CONTESTS else NO_RECORD for one in (old, new))
-        for ref in before.refs:
-            if ref not in after.refs:
-                self.write("ZREM", _referrers(account, ref), f"{resource}{NUL}{key}")
-        for ref in after.refs:
-            self.write("ZADD", _referrers(account, ref), 0, f"{resource}{NUL}{key}")
-        for offer in before.offers:
-            if offer not in after.offers:
-                self.hdel(f"offers:{account}", NUL.join(offer))
-        for offer in after.offers:
-            self.hset(f"offers:{account}", NUL.join(offer), 1)
-
-    def _schedule(self, account: str, contest: str, due: int | None) -> None:
-        name = f"{account}{NUL}{contest}"
-        if due is None:
-            self.write("ZREM", "due", name)
-        else:
-            self.write("ZADD", "due", due, name)
-
     async def _close(self, event: ContestClosing, offset: int) -> Sequence[Stored]:
-        old = await self._find(event.account, "contests", event.contest)
+        old = await self.find(event.account, "contests", event.contest)
         if old is None:
             raise Refused(OutcomeKind.MISSING, ("contests", event.contest))
         if await self.hget("config", event.contest) != str(event.expected_config).encode():
             raise Refused(OutcomeKind.CONFLICT)
         closed = old._replace(version=offset, updated=self._tick(event), record=event.record)
-        await self._put(event.account, "contests", event.contest, old, closed)
+        await self.put(event.account, "contests", event.contest, old, closed)
         return [closed.stored(event.contest)]
 
     # deletions
@@ -289,37 +228,37 @@ class CatalogueFold(ComputedFold[CatalogueEvent]):
     async def _delete(self, event: RecordDeleted) -> None:
         """Delete a record. No other record refers to its children, or to its parts (`resource_definition.py`)."""
         account, resource, key = event.account, event.resource, event.key
-        old = await self._find(account, resource, key)
-        if old is None or not await self._is_there(account, old):
+        old = await self.find(account, resource, key)
+        if old is None or not await self.is_there(account, old):
             raise Refused(OutcomeKind.MISSING, (resource, key))
         if event.expected_version is not None and old.version != event.expected_version:
             raise Refused(OutcomeKind.CONFLICT)
         if event.expected_parent is not None:
-            above = await self._find(account, old.parent_resource, old.parent) if old.parent else None
+            above = await self.find(account, old.parent_resource, old.parent) if old.parent else None
             if above is None or above.version != event.expected_parent:
                 raise Refused(OutcomeKind.CONFLICT)
         await self._refuse_used(account, [(resource, key)], [(resource, key)])
         parent = "contests" if resource == DELETED_CONTESTS else resource
-        [kinds] = await self._kinds_of(account, parent, [key])
+        [kinds] = await self.kinds_of(account, parent, [key])
         now = self._tick(event)
         if resource != "contests":
             await self._remove(account, resource, key, old, kinds)
             return
-        await self._put(account, resource, key, old, None)
-        await self._put(account, DELETED_CONTESTS, key, None, old._replace(updated=now))
+        await self.put(account, resource, key, old, None)
+        await self.put(account, DELETED_CONTESTS, key, None, old._replace(updated=now))
         self._doom(account, resource, key, kinds)
 
     async def _restore(self, event: ContestRestored, offset: int) -> Sequence[Stored]:
         account, key = event.account, event.contest
-        old = await self._find(account, DELETED_CONTESTS, key)
+        old = await self.find(account, DELETED_CONTESTS, key)
         if old is None:
             raise Refused(OutcomeKind.MISSING, ("contests", key))
-        [kinds] = await self._kinds_of(account, "contests", [key])
-        refs = tuple([ref for ref in old.refs if await self._exists(account, ref)])
+        [kinds] = await self.kinds_of(account, "contests", [key])
+        refs = tuple([ref for ref in old.refs if await self.exists(account, ref)])
         restored = old._replace(version=offset, updated=self._tick(event), refs=refs)
-        await self._put(account, DELETED_CONTESTS, key, old, None)
-        await self._put(account, "contests", key, None, restored)
-        self._schedule(account, key, event.due)
+        await self.put(account, DELETED_CONTESTS, key, old, None)
+        await self.put(account, "contests", key, None, restored)
+        self.schedule(account, key, event.due)
         self._doom(account, "contests", key, kinds)
         return [restored.stored(key)]
 
@@ -328,17 +267,12 @@ class CatalogueFold(ComputedFold[CatalogueEvent]):
     ) -> None:
         """Remove a record; its children, of these kinds, follow before any other event (`after_event`)."""
         parent = "contests" if resource == DELETED_CONTESTS else resource
-        await self._put(account, resource, key, old, None)
+        await self.put(account, resource, key, old, None)
         for kind in kinds:
             self.hdel(f"numbers:{account}:{kind}", key)
         self._doom(account, parent, key, kinds)
         if kinds:
-            self.write("UNLINK", _kinds(account, parent, key))
-
-    async def _kinds_of(self, account: str, resource: str, keys: Iterable[str]) -> list[list[str]]:
-        """Return the resources of each record's children."""
-        found = await self.read_each("SMEMBERS", [_kinds(account, resource, key) for key in keys])
-        return [sorted(kind.decode() for kind in kinds) for kinds in found]
+            self.write("UNLINK", kinds_under(account, parent, key))
 
     def _doom(self, account: str, resource: str, key: str, kinds: Iterable[str]) -> None:
         """Note the lists of a record's children, which are to be removed, or whose references change."""
@@ -361,17 +295,17 @@ class CatalogueFold(ComputedFold[CatalogueEvent]):
     async def _remove_children(self, doomed: str, settled: int) -> None:
         """Remove a page of a list, or settle its references: the contest of these was deleted or restored."""
         account, above, kind, parent = doomed.split(NUL)
-        is_deleted = above == "contests" and await self._find(account, DELETED_CONTESTS, parent) is not None
-        stays = is_deleted or await self._find(account, above, parent) is not None
+        is_deleted = above == "contests" and await self.find(account, DELETED_CONTESTS, parent) is not None
+        stays = is_deleted or await self.find(account, above, parent) is not None
         first = settled if stays else 0
-        page = await self.read("ZRANGE", f"created:{account}:{kind}:{parent}", first, first + PAGE - 1)
+        page = await self.read("ZRANGE", list_of("created", account, kind, parent), first, first + PAGE - 1)
         keys = [key.decode() for key in page]
-        await self.load(*((name, key) for key in keys for name in (_records(account, kind), f"owners:{kind}")))
-        kinds = [] if stays else await self._kinds_of(account, kind, keys)
+        await self.load(*((name, key) for key in keys for name in (records_of(account, kind), f"owners:{kind}")))
+        kinds = [] if stays else await self.kinds_of(account, kind, keys)
         for at, key in enumerate(keys):
-            child = await self._find(account, kind, key)
+            child = await self.find(account, kind, key)
             if child is None:
-                self.write("ZREM", f"created:{account}:{kind}:{parent}", key)
+                self.write("ZREM", list_of("created", account, kind, parent), key)
             elif stays:
                 await self._settle(account, kind, key, child, is_deleted=is_deleted)
             else:
@@ -385,13 +319,13 @@ class CatalogueFold(ComputedFold[CatalogueEvent]):
         """End a child's references with its deleted contest; those to existing records begin again with it."""
         if is_deleted:
             for ref in child.refs:
-                self.write("ZREM", _referrers(account, ref), f"{kind}{NUL}{key}")
+                self.write("ZREM", referrers_of(account, ref), f"{kind}{NUL}{key}")
             return
-        kept = child._replace(refs=tuple([ref for ref in child.refs if await self._exists(account, ref)]))
+        kept = child._replace(refs=tuple([ref for ref in child.refs if await self.exists(account, ref)]))
         for ref in kept.refs:
-            self.write("ZADD", _referrers(account, ref), 0, f"{kind}{NUL}{key}")
+            self.write("ZADD", referrers_of(account, ref), 0, f"{kind}{NUL}{key}")
         if kept != child:
-            self.hset(_records(account, kind), key, encode(kept))
+            self.hset(records_of(account, kind), key, encode(kept))
 
     # API keys
 
@@ -430,24 +364,6 @@ class CatalogueFold(ComputedFold[CatalogueEvent]):
         row = None if packed is None else decode_key(packed)
         return row if row is not None and row.account == account else None
 
-    # reads
-
-    async def _find(self, account: str, resource: str, key: str) -> StoredRecord | None:
-        packed = await self.hget(_records(account, resource), key)
-        return None if packed is None else decode_record(packed)
-
-    async def _is_there(self, account: str, record: StoredRecord | None) -> bool:
-        """Return whether no parent of a record is deleted."""
-        while record is not None and record.parent:
-            record = await self._find(account, record.parent_resource, record.parent)
-        return record is not None
-
-    async def _exists(self, account: str, ref: Ref) -> bool:
-        """Return whether a record or an offered part exists."""
-        offers = f"offers:{account}", NUL.join(ref)
-        await self.load((_records(account, ref[0]), ref[1]), offers)
-        return await self._find(account, *ref) is not None or await self.hget(*offers) is not None
-
 
 def _writes_of(event: Command) -> Sequence[Write]:
     if isinstance(event, RecordsWritten):
@@ -463,36 +379,10 @@ def _read_by(event: Command) -> Iterator[tuple[str, str]]:
     yield "outcomes", event.command_id
     for write in _writes_of(event):
         names = [(write.resource, write.key), *([write.parent] if write.parent else [])]
-        yield from ((_records(event.account, resource), key) for resource, key in names)
+        yield from ((records_of(event.account, resource), key) for resource, key in names)
         yield f"owners:{write.resource}", write.key
 
 
 def _outcome_records(event: CatalogueCommand, records: Iterable[Stored]) -> tuple[Stored, ...]:
     """Return the records as the outcome keeps them: their content only for a repeated request."""
     return tuple(records) if event.content else tuple(replace(one, record="") for one in records)
-
-
-def _place(record: StoredRecord | None, key: str, order: str) -> tuple[int, str] | None:
-    """Return score and member of a record in one of its lists, or None."""
-    if record is None or (order == "sorted" and not record.sort_key):
-        return None
-    if order == "sorted":
-        return 0, f"{record.sort_key}{NUL}{key}"
-    return record.created if order == "created" else record.updated, key
-
-
-def _records(account: str, resource: str) -> str:
-    return f"records:{account}:{resource}"
-
-
-def _referrers(account: str, ref: Ref) -> str:
-    return f"referrers:{account}:{ref[0]}:{ref[1]}"
-
-
-def _kinds(account: str, resource: str, key: str) -> str:
-    return f"kinds:{account}:{resource}:{key}"
-
-
-def _ref(name: bytes) -> Ref:
-    resource, _, key = name.decode().partition(NUL)
-    return resource, key

@@ -16,8 +16,9 @@ from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic
 from libs.tally.errors import ViewsUnavailable
-from libs.views.catalogue.catalogue_fold import CatalogueFold, decode_key, decode_outcome, decode_record
-from libs.views.generations.computed_fold import ComputedViews
+from libs.views.catalogue.catalogue_fold import CatalogueFold, decode_key, decode_outcome
+from libs.views.catalogue.stored_records import decode_record, list_of
+from libs.views.generations.computed_fold import ComputedViews, parts_of
 from libs.views.generations.generations import Generations
 from libs.views.valkey.client import Valkey
 from libs.views.valkey.function_libraries import call_function
@@ -109,9 +110,12 @@ class CatalogueViews(ComputedViews[CatalogueEvent]):
         `running_number` ascending: the place is `created`. By `sort_key` ascending: the place is the sort key, NUL
         and the key.
         """
-        asked = account, resource, parent, order, after, "-inf" if since is None else since, limit
+        name, *page = _range(order, after, "-inf" if since is None else since)
+        places = list_of(name, account, resource, parent)
         for _ in range(ATTEMPTS):
-            flat = await self.fresh.read("page", self._partition(account), *asked)
+            flat = await self.fresh.read(
+                "page", self._partition(account), account, resource, places, *page, "LIMIT", 0, limit
+            )
             found = _many(flat) + await self.records(account, resource, _unread(flat))
             if len(found) == len(flat) // 2:
                 return found
@@ -147,8 +151,7 @@ class CatalogueViews(ComputedViews[CatalogueEvent]):
 
     async def due(self, partition: int, most: int) -> list[tuple[str, str]]:
         """Return account and key of the partition's contests that are due by Valkey's clock, longest due first."""
-        flat = await self.fresh.read("due", partition, most)
-        return [(account.decode(), key.decode()) for account, key in zip(flat[::2], flat[1::2], strict=True)]
+        return [parts_of(name) for name in await self.fresh.read("due", partition, most)]
 
     async def settle(self, account: str, contest: str, version: int, due: int | None) -> None:
         """Make a due contest due again at `due` (us; None: never), unless it has changed since `version`."""
@@ -202,6 +205,17 @@ class CatalogueViews(ComputedViews[CatalogueEvent]):
 
     def _partition(self, account: str) -> int:
         return self._topic.partition_of(account)
+
+
+def _range(order: Order, after: int | str, since: int | str) -> tuple[str, *tuple[int | str, ...]]:
+    """Return the list that a page is of, and the arguments of ZRANGE from its place on."""
+    match order:
+        case "running_number":  # numbers grow with the time of creation
+            return "created", "-inf" if after == "" else f"({after}", "+inf", "BYSCORE"
+        case "sort_key":
+            return "sorted", "-" if after == "" else f"({after}", "+", "BYLEX"
+        case _:
+            return order, "+inf" if after == "" else f"({after}", since, "BYSCORE", "REV"
 
 
 def _stored(key: bytes, packed: bytes) -> Stored:

@@ -29,6 +29,8 @@ E = TypeVar("E")
 Entries = Sequence[tuple[LogRecord, E | Undecodable]]
 REASON_SIZE = 500
 """Characters of the reason for which a record is in the quarantine."""
+NUL = "\0"
+"""Separates the parts of a name that is no key."""
 WRITTEN = 1
 """First part of the reply of a call that wrote; alone, or followed by the generation's state."""
 BEFORE = b"before"
@@ -210,6 +212,12 @@ async def _fold_all(
                     raise
                 is_one_broken = True
     await fold.fold(known.live.number, start, entries, end, others_break=is_one_broken)
+
+
+def parts_of(name: bytes) -> tuple[str, str]:
+    """Return the two parts of a name, which NUL separates."""
+    first, _, second = name.decode().partition(NUL)
+    return first, second
 
 
 def _is_folded(generation: Generation, start: Position, end: int) -> bool:

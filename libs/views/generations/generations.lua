@@ -23,6 +23,12 @@ local function pack(value) return cmsgpack.pack(value) end
 local function unpack_one(packed) return (cmsgpack.unpack(packed)) end
 local function unpack_members(packed, count, at) return cmsgpack.unpack_limit(packed, count, at) end
 
+-- the unpacked value of a hash's field, or nil
+local function read_one(key, field)
+  local packed = call('HGET', key, field)
+  return packed and unpack_one(packed) or nil
+end
+
 local function list_of(_, ...) return { ... } end
 
 -- The number of members of a packed list (fixarray or array 16) that begins at an index, and the length of all before them.

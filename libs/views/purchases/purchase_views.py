@@ -9,7 +9,7 @@ from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord
 from libs.contracts.purchase_events import Purchase, PurchasePlace, PurchasesEvent
 from libs.contracts.topics import Topic
-from libs.views.generations.computed_fold import REASON_SIZE, ComputedViews
+from libs.views.generations.computed_fold import REASON_SIZE, ComputedViews, parts_of
 from libs.views.generations.generations import Generations
 from libs.views.purchases.purchase_fold import PurchaseViewFold, decode
 from libs.views.valkey.client import Valkey
@@ -85,10 +85,11 @@ class PurchaseViews(ComputedViews[PurchasesEvent]):
 
     async def todo(self, partition: int, after: int, limit: int) -> list[Todo]:
         """Return up to `limit` open purchases with offsets greater than `after`, in log order."""
-        flat = await self.fresh.read("todo", partition, after, limit)
+        page = f"({after}", "+inf", "BYSCORE", "LIMIT", 0, limit, "WITHSCORES"
+        flat = await self.fresh.read("list", partition, "", "todo", *page)
         return [
-            Todo(int(offset), _readable(account.decode(), key.decode(), packed))
-            for offset, account, key, packed in zip(*(flat[at::4] for at in range(4)), strict=True)
+            Todo(int(offset), _readable(*parts_of(name), packed))
+            for offset, name, packed in zip(*(flat[at::3] for at in range(3)), strict=True)
         ]
 
     async def with_open(self, partitions: Collection[int]) -> set[int]:
@@ -122,11 +123,9 @@ class PurchaseViews(ComputedViews[PurchasesEvent]):
     async def _list(self, name: str, account: str, before: PurchasePlace | None, limit: int) -> list[Listed]:
         """Merge the partitions' lists, newest first; within a partition times are distinct."""
         latest: int | str = "+inf" if before is None else before.at
+        page = latest, "-inf", "BYSCORE", "REV", "LIMIT", 0, min(limit, MOST_LISTED) + 1, "WITHSCORES"
         pages = await asyncio.gather(
-            *(
-                self.fresh.read("page", partition, name, account, latest, min(limit, MOST_LISTED) + 1)
-                for partition in self._topic.numbers
-            )
+            *(self.fresh.read("list", partition, account, name, *page) for partition in self._topic.numbers)
         )
         found = [
             (PurchasePlace(int(moment), key.decode()), packed)

@@ -1,5 +1,5 @@
 -- The views of one partition of the purchases log, under one hash tag: KEYS[1] is "<namespace>:{<tag of p>}", `base` is the
--- key prefix of a generation (shared/generations.lua).
+-- key prefix of a generation (generations/generations.lua).
 --   base:position                hash  log, offset, time (ms, running maximum of the log's), clock (us, of the last
 --                                      change), poison
 --   base:records:<account>       hash  key -> packed purchase
@@ -18,34 +18,17 @@ local function records_of(base, account) return base .. ':records:' .. account e
 
 local generations = generations_of('purchases', SCHEMA, write_all, {})
 
--- Reads of the live generation, if it is fresh (shared/reads.lua): each reply is the fourth part of the function's answer
+-- Reads of the live generation, if it is fresh (generations/reads.lua): each reply is the fourth part of the function's answer
 local read = reads_of('purchases', generations)
 
--- ARGV: list ('users:<account>:<user>' or 'refused:<account>'), account, latest (us, or +inf), most (at most 4,000).
--- {moment (us), key, packed, ...}, newest first
-read('page', function(base, args)
-  local found = call('ZRANGE', base .. ':' .. args[1], args[3], '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, args[4],
-    'WITHSCORES')
-  local reply = {}
+-- ARGV: account ('' where it stands before each member, with NUL), list, arguments of ZRANGE ... WITHSCORES. {score, member,
+-- packed purchase, ...}
+read('list', function(base, args)
+  local found, reply = call('ZRANGE', base .. ':' .. args[2], unpack(args, 3)), {}
   for i = 1, #found, 2 do
-    reply[#reply + 1] = found[i + 1]
-    reply[#reply + 1] = found[i]
-    reply[#reply + 1] = call('HGET', records_of(base, args[2]), found[i])
-  end
-  return reply
-end)
-
--- ARGV: offset after which to begin, most. {offset, account, key, packed, ...}, in log order
-read('todo', function(base, args)
-  local found = call('ZRANGE', base .. ':todo', '(' .. args[1], '+inf', 'BYSCORE', 'LIMIT', 0, args[2],
-    'WITHSCORES')
-  local reply = {}
-  for i = 1, #found, 2 do
-    local cut = string.find(found[i], '\0', 1, true)
-    local account, key = string.sub(found[i], 1, cut - 1), string.sub(found[i], cut + 1)
-    reply[#reply + 1] = found[i + 1]
-    reply[#reply + 1] = account
-    reply[#reply + 1] = key
+    local account, key = args[1], found[i]
+    if account == '' then account, key = string.match(key, '^([^%z]*)%z(.*)$') end
+    reply[#reply + 1], reply[#reply + 2] = found[i + 1], found[i]
     reply[#reply + 1] = call('HGET', records_of(base, account), key)
   end
   return reply

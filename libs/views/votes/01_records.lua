@@ -9,7 +9,7 @@
 --   base:floors     hash  contest -> configuration version below which nothing may come into force, while none is
 --   base:pending    hash  contest NUL voter -> packed list of reservations the fold has not confirmed
 --   base:due        zset  contest NUL voter NUL digest, by accepted_at (us)
---   base:g<n>:...   the views of generation n (shared/generations.lua): position, fence, fences (a hash: history, a hash
+--   base:g<n>:...   the views of generation n (generations/generations.lua): position, fence, fences (a hash: history, a hash
 --                   over all fences folded and their offsets), quarantine, stats, contests (a zset, in the order of
 --                   their names: of which anything is held), and per contest
 --     voters:<contest>   hash  voter -> packed {records, digest of the latest spilled one ('': none), sums, anonymous, epoch, latest free vote (us), slots}
@@ -74,6 +74,9 @@ local SCHEMA = 12  -- raised with every change of what is stored, or of what the
 local generations
 
 local function view(base, number) return generations.view(base, number) end
+
+-- the contest's own row; empty while there is none
+local function top_of(views, contest) return read_one(views .. ':counts:' .. contest, '') or {} end
 
 -- The partition's clock: its timestamps are unique and increase strictly, whatever the server's clock does. So they
 -- identify reservations, also while it waits for a server clock that was set back.

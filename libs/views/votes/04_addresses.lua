@@ -6,8 +6,6 @@ local addresses = { FULL = 0, TAKEN = 1, HAD = 2 }
 local HOLDS = '+'
 
 do
-  local function take_from(key, digest, count) call('HSET', key, digest, count, '', (call('HGET', key, '') or 0) + count) end
-
   -- Gives back what one attempt of a taker holds; its votes go with the last attempt, or at once if it is `removed`.
   function addresses.give(key, digest, removed)
     local count, others = tonumber(call('HGET', key, digest) or 0), tonumber(call('HGET', key, digest .. HOLDS) or 0)
@@ -53,7 +51,7 @@ do
       if count == 0 then
         addresses.give(keys[1], args[i], true)
       elseif call('HEXISTS', keys[1], args[i]) == 0 then
-        take_from(keys[1], args[i], count)
+        call('HSET', keys[1], args[i], count, '', (call('HGET', keys[1], '') or 0) + count)
         taken = true
       end
     end

@@ -102,7 +102,7 @@ end
 
 -- adds the choices of a ballot, as participant, votes, ...
 local function with_choices(reply, views, contest, field)
-  local chosen = unpack_one(call('HGET', views .. ':details:' .. contest, field))[1] or {}
+  local chosen = read_one(views .. ':details:' .. contest, field)[1] or {}
   local names = names_by_index(views, contest)
   for i = 1, #chosen, 2 do reply[#reply + 1], reply[#reply + 2] = names[chosen[i]], chosen[i + 1] end
   return reply
@@ -135,15 +135,14 @@ do
   end
 
   function View:reopened()
-    local row = call('HGET', self.views .. ':counts:' .. self.contest, '')
-    return row and unpack_one(row)[ROW_REOPENED] or 0
+    return top_of(self.views, self.contest)[ROW_REOPENED] or 0
   end
 
   function View:index(participant)
     local index = self.indexes[participant]
     if index == nil then
-      local row = call('HGET', self.views .. ':counts:' .. self.contest, participant)
-      index = row and unpack_one(row)[1] or false
+      local row = read_one(self.views .. ':counts:' .. self.contest, participant)
+      index = row and row[1] or false
       self.indexes[participant] = index
     end
     return index

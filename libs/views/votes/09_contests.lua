@@ -134,7 +134,7 @@ function Contest:vote(voter, record)
   local flags, digest, _, _, _, index, count, _, _, _, epoch = vote_records.unpack(record)
   local vote = { source = flags % 2, epoch = epoch, choices = { { self:name_of(index), count } }, weight = count }
   if flags >= DETAILED then
-    local kept = self.details[voter .. digest] or unpack_one(call('HGET', self:key('details'), voter .. digest))
+    local kept = self.details[voter .. digest] or read_one(self:key('details'), voter .. digest)
     vote.rating = kept[2]
     if kept[1] then
       vote.choices, vote.weight, vote.is_ballot = {}, 1, true
@@ -150,8 +150,7 @@ end
 function Contest:rating(participant)
   local sums = self.ratings[participant]
   if not sums then
-    local packed = call('HGET', self:key('ratings'), participant)
-    sums = packed and unpack_one(packed) or { 0, 0, 0, {}, {} }
+    sums = read_one(self:key('ratings'), participant) or { 0, 0, 0, {}, {} }
     self:own('ratings')[participant] = sums
     self.spent.work = self.spent.work + (#sums[4] + #sums[5]) / WORK.numbers
   end

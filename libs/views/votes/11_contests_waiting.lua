@@ -2,10 +2,7 @@
 
 -- the waiting changes of a field: nil, a removal, or a list of voidings and restorings
 function Contest:waiting_of(field)
-  if self.waiting[field] == nil then
-    local packed = call('HGET', self:key('waiting'), field)
-    return packed and unpack_one(packed) or nil
-  end
+  if self.waiting[field] == nil then return read_one(self:key('waiting'), field) end
   return self.waiting[field] or nil
 end
 
@@ -18,10 +15,7 @@ end
 
 -- the operations that voided a vote
 function Contest:voids_of(field)
-  if not self.voids[field] then
-    local packed = call('HGET', self:key('voids'), field)
-    self:own('voids')[field] = packed and unpack_one(packed) or {}
-  end
+  if not self.voids[field] then self:own('voids')[field] = read_one(self:key('voids'), field) or {} end
   return self.voids[field]
 end
 

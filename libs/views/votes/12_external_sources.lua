@@ -15,8 +15,7 @@ local function take_held(f) return { f[F_HELD][1], f[F_HELD][2], f[F_HELD][3], f
 
 function Contest:source(name)
   if not self.sources[name] then
-    local packed = call('HGET', self:key('sources'), name)
-    self:own('sources')[name] = packed and unpack_one(packed) or { 0, 0, -1, 0, 0, 0 }
+    self:own('sources')[name] = read_one(self:key('sources'), name) or { 0, 0, -1, 0, 0, 0 }
   end
   return self.sources[name]
 end

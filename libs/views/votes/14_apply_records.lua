@@ -77,12 +77,6 @@ do
     }, State)
   end
 
-  function State:write_stats()
-    for name, more in pairs(self.stats) do
-      if more > 0 then call('HINCRBY', self.views .. ':stats', name, more) end
-    end
-  end
-
   function State:pass(n, offset)
     local before = self.history or call('HGET', self.views .. ':fences', 'history') or ''
     self.fence, self.history = n, redis.sha1hex(string.format('%s %.0f@%.0f', before, n, offset))
@@ -145,7 +139,9 @@ do
       call('HSET', views .. ':fences', 'history', state.history)
     end
     if #state.poison > 0 then call('HSET', views .. ':quarantine', unpack(state.poison)) end
-    state:write_stats()
+    for name, more in pairs(state.stats) do
+      if more > 0 then call('HINCRBY', views .. ':stats', name, more) end
+    end
     if base then
       if state.opened then open_gate(base, state.opened[3], state.opened[5]) end
       settle(base, state.confirmed)

@@ -81,9 +81,8 @@ do
   library.register_read('votes_counts', function(keys, args)
     local views, contest, swaps = view(keys[1], args[4]), args[1], generations.swaps(keys[1])
     local log, offset = position(views)
-    local packed = call('HGET', views .. ':counts:' .. contest, '')
-    local top = packed and unpack_one(packed)
-    local changed = top and top[ROW_OFFSET] or UNLIMITED
+    local top = top_of(views, contest)
+    local changed = top[ROW_OFFSET] or UNLIMITED
     if changed == tonumber(args[2]) and swaps == tonumber(args[3]) then
       return pack({ log, offset, changed, swaps, 0, {}, {}, {}, {}, 0, 0, 0, '' })
     end
@@ -103,7 +102,7 @@ do
     add_fields(ratings, views .. ':ratings:' .. contest, participants)
     if #fields > 0 then figures = call('HMGET', views .. ':figures:' .. contest, unpack(fields)) end
     if upto == last then
-      rows, ratings = add_first_rows(rows, ratings, views, contest, top and top[1] or 0)
+      rows, ratings = add_first_rows(rows, ratings, views, contest, top[1] or 0)
       sources = call('HGETALL', views .. ':sources:' .. contest)
     end
     return pack({ log, offset, changed, swaps, rows, ratings, sources, fields, figures, after, upto, last, lineage })
@@ -115,8 +114,7 @@ end
 library.register_read_each('votes_changed', function(base, _, packed)
   local contest, offset, swaps, generation = unpack(unpack_one(packed))
   local views, swapped = view(base, generation)
-  local row = call('HGET', views .. ':counts:' .. contest, '')
-  local changed = row and unpack_one(row)[ROW_OFFSET] or UNLIMITED
+  local changed = top_of(views, contest)[ROW_OFFSET] or UNLIMITED
   return (changed ~= offset or (swapped or generations.swaps(base)) ~= swaps) and 1 or 0
 end, true)
 
@@ -124,14 +122,12 @@ end, true)
 -- it did not}.
 library.register_read('votes_source', function(keys, args)
   local views, contest, source = view(keys[1]), args[1], args[2]
-  local top = call('HGET', views .. ':counts:' .. contest, '')
-  local packed = call('HGET', views .. ':sources:' .. contest, source)
-  if not packed then return pack({ 0, 0, #args - 2 }) end
-  local s, fields, unknown = unpack_one(packed), {}, 0
+  local s, fields, unknown = read_one(views .. ':sources:' .. contest, source), {}, 0
+  if not s then return pack({ 0, 0, #args - 2 }) end
   for i = 3, #args do fields[i - 2] = source .. '\0' .. args[i] end
   local found = #fields > 0 and call('HMGET', views .. ':figures:' .. contest, unpack(fields)) or {}
   for i = 1, #found do unknown = unknown + (found[i] and 0 or 1) end
-  return pack({ closing_of(s, top and unpack_one(top)[ROW_REOPENED] or 0), s[S_IDS], unknown })
+  return pack({ closing_of(s, top_of(views, contest)[ROW_REOPENED] or 0), s[S_IDS], unknown })
 end)
 
 do
@@ -144,8 +140,7 @@ do
       for i = 1, #standing.sums do sums[i] = standing.sums[i] end
     end
     if not shares.are_used(standing) then return sums, UNLIMITED end
-    local row = call('HGET', views .. ':counts:' .. contest, '')
-    local last = shares.number(row and unpack_one(row)[1] or 1)
+    local last = shares.number(top_of(views, contest)[1] or 1)
     while number <= last and number < from + SHARES_READ do
       local share = shares.unpack(c:read_share(standing.voter, number))
       shares.merge_periods(standing, share)
@@ -219,8 +214,7 @@ library.register_read_each('votes_closing', function(base, memo, packed)
   for i = 1, #page[2] do
     if string.sub(page[2][i], 1, #prefix) == prefix then pending = pending + 1 end
   end
-  local row = call('HGET', views .. ':counts:' .. contest, '')
-  local top = row and unpack_one(row) or {}
+  local top = top_of(views, contest)
   local reply = { page[1], gate.open and 1 or 0, gate.n, pending, next_moment(gate), top[ROW_CLOSED] or 0,
     top[ROW_REOPENED] or 0, call('ZCARD', views .. ':queue:' .. contest), select(2, position(views)) }
   local sources = call('HGETALL', views .. ':sources:' .. contest)
@@ -237,8 +231,7 @@ library.register_read('votes_ids', function(keys, args)
   local page = call('ZRANGE', views .. ':contests', '(' .. args[1], '+', 'BYLEX', 'LIMIT', 0, 200)
   for k = ROW_IDS, ROW_CLOSED - 1 do sums[k - ROW_IDS + 1] = 0 end
   for i = 1, #page do
-    local row = call('HGET', views .. ':counts:' .. page[i], '')
-    local cells = row and unpack_one(row) or {}
+    local cells = top_of(views, page[i])
     for k = 1, #sums do sums[k] = sums[k] + (cells[ROW_IDS + k - 1] or 0) end
   end
   return pack({ #page == 200 and page[200] or '', sums })

@@ -59,9 +59,8 @@ library.register_read('votes_first_minute', function(keys, args)
   local key = views .. ':minutes:' .. contest
   local first = call('ZRANGEBYLEX', key, '[' .. row_subject(0), '(' .. row_subject(1), 'LIMIT', 0, 1)[1]
   if first then return (struct.unpack('>I4', first, 5)) end
-  local packed = call('HGET', views .. ':counts:' .. contest, '')
-  local top = packed and unpack_one(packed)
-  return top and top[ROW_OFFSET] >= 0 and minute_of(top[ROW_TIME]) or UNLIMITED
+  local top = top_of(views, contest)
+  return (top[ROW_OFFSET] or UNLIMITED) >= 0 and minute_of(top[ROW_TIME]) or UNLIMITED
 end)
 
 local PAGE_MEMBERS, PAGE_BYTES = 200, 16384

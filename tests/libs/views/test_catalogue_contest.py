@@ -18,8 +18,8 @@ from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import catalogue_topic
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
-from libs.views.catalogue.catalogue_fold import DELETED_CONTESTS
 from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.catalogue.stored_records import DELETED_CONTESTS
 from libs.views.valkey.client import ValkeyClient
 from tests.support.freshness import make_fresh
 
