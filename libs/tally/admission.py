@@ -11,7 +11,7 @@ No clock, no randomness, no input or output.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from libs.tally.contest import MILLION, UNLIMITED, Contest, Limits, RatingScale
 from libs.tally.errors import (
@@ -26,8 +26,7 @@ from libs.tally.events import Choices, Form, Rating, replaces, slot, weight
 from libs.tally.vote_commands import CastVote
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(NamedTuple):
     """The choices of a command in its contest, with their votes and the limits that apply."""
 
     form: Form

@@ -1,12 +1,11 @@
 """Commands: cast a vote, remove a vote. Voters and addresses are pseudonyms; the request's form is validated."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from libs.tally.events import Platform, Rating, Source
 
 
-@dataclass(frozen=True, slots=True)
-class CastVote:
+class CastVote(NamedTuple):
     """Cast a vote in a contest: for a participant, as a rating of one, or as a ballot over positions.
 
     `content` is the hash of all members that identify the vote (not address, not platform). `positions` are
@@ -20,15 +19,14 @@ class CastVote:
     content: str
     source: Source = "c-free"
     participant: str | None = None
-    count: int = 1
+    count: int = 1  # type: ignore[assignment]  # not the tuple's method
     rating: Rating | None = None
     positions: tuple[tuple[str, str], ...] | None = None
     platform: Platform | None = None
     address: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveVote:
+class RemoveVote(NamedTuple):
     """Remove a free vote on its voter's request."""
 
     contest: str

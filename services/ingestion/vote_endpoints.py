@@ -11,7 +11,7 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from libs.contracts.catalogue_events import ApiKey
-from libs.contracts.position_token import PositionTokens, merge_positions
+from libs.contracts.position_token import PositionTokens
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import IdempotencyKeyReused, Overloaded, TallyError
 from libs.tally.time_conversion import timestamp
@@ -164,7 +164,7 @@ class Voting:
         contest, forwarded = scope["path_params"]["contest_key"], self._proxies.end_user(scope)
         secret = await self._votes.contests.secret(key.account, contest)
         answers: list[dict[str, Any]] = []
-        positions: list[dict[int, int]] = []
+        positions: dict[int, int] = {}
         for at in range(0, len(items), SLICE):
             ballots = await read_ballots(key, items[at : at + SLICE])
             commands = [
@@ -178,10 +178,10 @@ class Voting:
                 count(outcome)
                 answers.append(_item_answer(outcome, ballot.vote_id))
                 if isinstance(outcome, Accepted):
-                    positions.append({outcome.partition: outcome.offset + 1})
+                    positions[outcome.partition] = max(positions.get(outcome.partition, 0), outcome.offset + 1)
         head = [(b"content-type", b"application/json")]
         if positions:
-            head.append((b"tally-position", self._positions.encode(merge_positions(positions)).encode()))
+            head.append((b"tally-position", self._positions.encode(positions).encode()))
         body = orjson.dumps({"results": answers})
         await send_whole(send, 200, [*head, _length(body)], body)
 

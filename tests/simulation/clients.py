@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
@@ -163,7 +162,7 @@ def batch(world: "World", name: str, rng: Random) -> None:
     """Send several votes of one voter in one request, once."""
     contest = world.some_contest(rng)
     first, *others = [some_vote(rng, contest, world.kinds[contest], 6) for _ in range(rng.choice([2, 3]))]
-    others = [replace(vote, voter=first.voter, anonymous=first.anonymous) for vote in others]
+    others = [vote._replace(voter=first.voter, anonymous=first.anonymous) for vote in others]
     cast_together(world, name, rng, [first, *others])
 
 

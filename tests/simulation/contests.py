@@ -1,7 +1,6 @@
 """Contests of every type as operators write them, and the votes of a few voters."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
@@ -91,4 +90,4 @@ def some_vote(
             vote = a_ballot(*((at, names[name]) for at, name in zip(("1st", "2nd"), places, strict=False)), **its)
         case _:
             vote = a_vote(names[rng.choice("ab")], rng.choice([1, 1, 1, 2, 3]), **its)
-    return replace(vote, content=content_hash(vote.content, vote.source))
+    return vote._replace(content=content_hash(vote.content, vote.source))

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from random import Random
@@ -75,7 +74,7 @@ class Stage:
                 vote = a_ballot(("1st", name), *second, **its)
             case _:
                 vote = a_vote(name, votes, **its)
-        return replace(vote, content=content_hash(vote.content, vote.source))
+        return vote._replace(content=content_hash(vote.content, vote.source))
 
     def cast(self, vote: CastVote, gateway: Gateway | None = None, tries: int = 1) -> "asyncio.Task[Any]":
         return clients.start(self.world, self._name("cast"), self.rng, vote, False, gateway, tries)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import Any, Final, Protocol
@@ -26,6 +26,7 @@ MAX_VALUES: Final = 60_000
 loop for a few microseconds."""
 MAX_DEPTH: Final = 100
 """Levels of nested objects and arrays; no valid record is deeper."""
+CONTAINERS: Final = dict, list
 JSON_TYPES: Final = ("application/json", "application/merge-patch+json")
 FORM_CHARSETS: Final = ("utf-8", "utf8", "us-ascii")
 _MANY_DIGITS: Final = re.compile(rb"[0-9]{19}")
@@ -103,17 +104,17 @@ def load_json(body: bytes) -> Any:
 
 def check_size(value: Any, max_values: int = MAX_VALUES) -> None:
     """Raises `MalformedJson` for nesting deeper than `MAX_DEPTH`, `PayloadTooLarge` for too many values."""
-    containers, values = [value], 1
+    containers, values = [value] if isinstance(value, CONTAINERS) else [], 1
     for _ in range(MAX_DEPTH + 1):
-        children = [child for one in containers if isinstance(one, dict | list) for child in _children(one)]
-        if not children:
+        if not containers:
             return
+        children = [child for one in containers for child in (one.values() if isinstance(one, dict) else one)]
         values += len(children)
         if values > max_values:
             raise PayloadTooLarge(
                 f"The body may contain at most {max_values:,} JSON values.", max_values=max_values
             )
-        containers = children
+        containers = [child for child in children if isinstance(child, CONTAINERS)]
     raise MalformedJson(f"The body nests deeper than {MAX_DEPTH} levels.")
 
 
@@ -131,10 +132,6 @@ async def read_object(request: Request) -> tuple[bytes, dict[str, Any]]:
     require_json(headers)
     body = await read_body(headers, request.receive)
     return body, parse_object(body)
-
-
-def _children(container: dict[str, Any] | list[Any]) -> Iterable[Any]:
-    return container.values() if isinstance(container, dict) else container
 
 
 def _too_large(max_bytes: int) -> PayloadTooLarge:

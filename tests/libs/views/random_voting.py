@@ -56,7 +56,7 @@ def all_votes(contest_type: str) -> Iterator[CastVote]:
 
 
 VOTES = {
-    kind: [replace(vote, content=content_hash(vote.content, vote.source)) for vote in all_votes(kind)]
+    kind: [vote._replace(content=content_hash(vote.content, vote.source)) for vote in all_votes(kind)]
     for kind in ("voteonly", "rating", "ordering")
 }
 
@@ -119,7 +119,7 @@ class Voting:
 
     def some_vote(self) -> CastVote:
         vote = self.rng.choice(VOTES[self.contest.contest_type])
-        return replace(vote, vote_id=f"new{self.rng.random()}") if self.rng.random() < 0.3 else vote
+        return vote._replace(vote_id=f"new{self.rng.random()}") if self.rng.random() < 0.3 else vote
 
     def cast(self) -> None:
         vote, state = self.some_vote(), self.ledger.state()
@@ -167,7 +167,7 @@ class Voting:
     def refund(self) -> None:
         """Of a purchase, whether or not it was cast."""
         paid = [vote for vote in VOTES[self.contest.contest_type] if vote.source == "c-paid"]
-        vote = replace(self.rng.choice(paid), content=content_hash("purchase"))
+        vote = self.rng.choice(paid)._replace(content=content_hash("purchase"))
         self._request(vote, lambda ledger: ledger.refund(vote))
 
     def _request(self, command: CastVote | RemoveVote, question: Callable[[LuaLedger], Any]) -> Any:

@@ -27,7 +27,7 @@ PAID = a_vote(source="c-paid", vote_id="purchase")
 
 
 def another(vote_id: str) -> RemoveVote:
-    return replace(REMOVAL, vote_id=vote_id)
+    return REMOVAL._replace(vote_id=vote_id)
 
 
 async def test_a_counted_vote_may_be_removed_and_the_answer_says_which_it_is(partition: Partition) -> None:
