@@ -304,11 +304,18 @@ local function reserve_one(gate, now, r, c, pending, views)
   return granted(R_RESERVED, gate.n, p)
 end
 
+-- Whether the attempt keeps its use of an address's limit: its vote is pending, or counts.
+local function keeps_use(reply)
+  local kind, status = reply[1], reply[8]
+  if kind == R_KNOWN then return status == COUNTED or status == REPLACED or status == VOIDED end
+  return kind == R_RESERVED or kind == R_JOINED
+end
+
 do
   -- Decides a partition's packed list of requests, each after those before it; the packed list of replies. Where one of a
   -- voter is left undecided, so are those after it: they could take its place. A request may name a counter of an address
-  -- on this server, and the arguments of its use: a full one refuses it, and its reply is {result of the use, reply}, but
-  -- for a shut gate.
+  -- on this server, and the arguments of its use: a full one refuses it, and its reply is {result of the use, reply}, or
+  -- the reply alone where it has given its use back.
   local function reserve_in(base, run, packed)
     local gate = load_gate(base, run)
     local requests, replies = unpack_one(packed), {}
@@ -339,6 +346,10 @@ do
       local reply = undecided[fields[i]] or reserve_one(gate, now, r, contests[r[1]], pending, views)
       if reply[1] == R_SHUT or reply[1] == R_STALE then undecided[fields[i]] = reply end
       given = given or reply[1] == R_RESERVED
+      if used and used[1] ~= addresses.FULL and not keeps_use(reply) then
+        addresses.give(r[17], r[18][3])
+        used = nil
+      end
       replies[i] = used and { used, reply } or reply
     end
     pending:close()

@@ -104,7 +104,7 @@ class VoteViews(VoteReads):
     ) -> None:
         """Release an attempt of a reservation, or of a removal's, that the log definitely rejected.
 
-        If no other attempt is left, the use of an address's limit is given back that its request `take`s.
+        It gives back the attempt's use of an address's limit, which its request `take`s.
         """
         name = digest(vote.vote_id)
         attempt = vote.contest, raw(vote.voter), b"R" + name if removal else name, incarnation

@@ -68,10 +68,11 @@ def cast_vote(command: CastVote, contest: Contest, partition: int, receipts: Rec
     """
     seen: FoldProgress | None = None
     fenced = False
+    answer: Answer | TallyError | None
     held: dict[str, str] = {}
     """By participant the taker in whose name the address's limit is used."""
     while True:
-        judged = judge(contest, command)
+        judged, answer = judge(contest, command), None
         if isinstance(judged, Selection) and _uses_address(contest, command):
             own, of_voter = address_takers(command.voter, command.vote_id)
             taker = own if judged.slot is None else of_voter
@@ -80,11 +81,13 @@ def cast_vote(command: CastVote, contest: Contest, partition: int, receipts: Rec
                 then = _request(contest, command, judged)
                 reply: AddressTaken | TallyError = yield TakeAddress(contest, taker, votes, then)
                 if isinstance(reply, TallyError):
-                    return reply
-                held |= dict.fromkeys(reply.participants, taker)
-                if reply.used is not None:
-                    judged = LimitReached(LimitScope.IP, contest.ip_restriction_per_participant, reply.used)
-        answer: Answer | TallyError = yield Reserve(_request(contest, command, judged))
+                    answer = reply
+                else:
+                    held |= dict.fromkeys(reply.participants, taker)
+                    if reply.used is not None:
+                        judged = LimitReached(LimitScope.IP, contest.ip_restriction_per_participant, reply.used)
+        if answer is None:
+            answer = yield Reserve(_request(contest, command, judged))
         match answer:
             case Granted():
                 event = cast_of(command, answer, receipts.sign(answer.terms.accepted_at))
@@ -109,7 +112,7 @@ def cast_vote(command: CastVote, contest: Contest, partition: int, receipts: Rec
                     outcome = recorded
             case TallyError():
                 # a reservation may be held, but this attempt never records it
-                return LogUnavailable("The vote was not recorded.", retry_after_s=1) if fenced else answer
+                outcome = LogUnavailable("The vote was not recorded.", retry_after_s=1) if fenced else answer
             case Stale():
                 contest_or_error = yield from shared_steps.refresh(contest, answer)
                 if isinstance(contest_or_error, Contest):

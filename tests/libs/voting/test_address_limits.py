@@ -4,24 +4,26 @@ import asyncio
 
 import pytest
 
-from libs.tally.errors import LimitReached
+from libs.tally.contest import Limits
+from libs.tally.errors import LimitReached, ViewsUnavailable
 from libs.voting.protocol.shared_steps import Accepted, Outcome
 from libs.voting.service import VotingService
 from tests.libs.views.partition import Partition
 from tests.libs.voting.conftest import Counted, Log, service_of
-from tests.support.builders import a_contest, a_vote
+from tests.support.builders import a_ballot, a_contest, a_vote
 from tests.support.eventually import eventually
 
 LIMIT = 2
 
 
+async def never_read(partition: int, offset: int) -> None:
+    return None
+
+
 @pytest.fixture
 def service(partition: Partition, valkey: Counted, namespace: str, log: Log) -> VotingService:
-    async def read(partition: int, offset: int) -> None:
-        return None
-
     contest = a_contest(ip_restriction_per_participant=LIMIT)
-    return service_of(partition, valkey, namespace, log, contest, read)
+    return service_of(partition, valkey, namespace, log, contest, never_read)
 
 
 async def cast(
@@ -76,3 +78,44 @@ async def test_nothing_is_used_while_the_gate_is_closed(
     await partition.fold(fence)
     outcomes = await asyncio.gather(*casting)
     assert sum(isinstance(outcome, Accepted) for outcome in outcomes) == LIMIT
+
+
+async def test_a_refused_vote_gives_its_use_back_in_the_same_call(
+    partition: Partition, valkey: Counted, namespace: str, log: Log
+) -> None:
+    """So it holds nothing back if its caller has timed out, and takes no call more."""
+    contest = a_contest(free=Limits(1, -1), ip_restriction_per_participant=LIMIT)
+    service = service_of(partition, valkey, namespace, log, contest, never_read)
+    await cast(service, "voter")
+    valkey.calls.clear()
+    for number in range(LIMIT):
+        refused = await cast(service, "voter", vote_id=f"again {number}")
+        assert isinstance(refused, LimitReached)
+        assert refused.code == "participant_limit_reached"
+    assert valkey.calls == {"votes_reserve": LIMIT}
+    assert isinstance(await cast(service, "other"), Accepted)
+
+
+async def test_a_vote_that_is_not_reserved_gives_its_uses_back(
+    partition: Partition, valkey: Counted, namespace: str, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of several participants were taken before, by a call of their own."""
+    positions = {"1st": 3, "2nd": 1}
+    contest = a_contest(
+        contest_type="ordering", positions=positions, free=Limits(-1, -1), ip_restriction_per_participant=LIMIT
+    )
+    service = service_of(partition, valkey, namespace, log, contest, never_read)
+
+    async def away(requests: object) -> None:
+        raise ViewsUnavailable("away", retry_after_s=1)
+
+    async def cast_ballot(voter: str) -> Outcome:
+        ballot = a_ballot(("1st", "b"), ("2nd", "c"), voter=voter, vote_id=voter, address="address")
+        [outcome] = await service.cast("account", [ballot])
+        return outcome
+
+    with monkeypatch.context() as patched:
+        patched.setattr(partition.views, "reserve_together", away)
+        for number in range(LIMIT):
+            assert isinstance(await cast_ballot(f"refused {number}"), ViewsUnavailable)
+    assert isinstance(await cast_ballot("other"), Accepted)
