@@ -11,20 +11,10 @@ from typing import Any, Final, Protocol
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appended
 from libs.contracts.topics import Log
-from libs.contracts.vote_states import VoteName
 from libs.tally.contest import Contest
 from libs.tally.errors import RECOVERING, LogUnavailable, TallyError, ViewsUnavailable
 from libs.tally.events import VoteCast
-from libs.tally.reservations import (
-    Answer,
-    GateClosed,
-    RemovalAnswer,
-    Request,
-    Reserved,
-    Stale,
-    Take,
-    Taken,
-)
+from libs.tally.reservations import RemovalAnswer, Request, Take, Taken
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from libs.telemetry.tracing import Tracing, appending, is_traced, step
@@ -35,17 +25,12 @@ from libs.voting.cast_reader import ReadCast
 from libs.voting.contest_cache import ContestCache
 from libs.voting.partition_waiting import POLL_S, PartitionWaiting, Undecided
 from libs.voting.protocol import effects
+from libs.voting.protocol_run import ENDED, GAVE_UP, QUEUED, SENT, Finish, Reply, Run
 
 RESERVE_WAIT_S: Final = 5.0
 """Wait for the ledger's answer, including the time in the queue."""
-GATE_WAIT_S: Final = 2.0
-"""Wait for a closed gate, or for a current configuration, before the answer is 503."""
-SETTLE_WAIT_S: Final = 8.0
-"""Wait for a record in doubt: covers the producer's delivery timeout, a fence, and the fold up to it."""
 LAST_READ_WAIT_S: Final = 0.5
 """Wait for one read of the fold after `SETTLE_WAIT_S` has passed."""
-MOST_TOGETHER: Final = 16
-"""Votes of a voter that are reserved together: a call has so many more than others at most."""
 SPANS: Final[dict[type, str]] = {
     effects.TakeAddress: "use address limit",
     effects.Reserve: "reserve",
@@ -56,10 +41,6 @@ SPANS: Final[dict[type, str]] = {
     effects.AwaitGate: "await gate",
     effects.LoadContest: "load contest",
 }
-Finish = Callable[[Any], None]
-"""Called once, with the protocol's result, or with the exception of a defect."""
-Reply = Callable[[Any], None]
-"""Called once per effect, with its reply, or with the exception of a defect."""
 
 
 class CallbackAppender(Protocol):
@@ -73,91 +54,6 @@ class CallbackAppender(Protocol):
         key: bytes | None,
         reply: Callable[[Appended | LogUnavailable], object],
     ) -> None: ...
-
-
-class Run:
-    """One protocol in progress. Its deadlines are of the loop's clock; `span` is None if it is not traced.
-
-    It is sent when its record is handed to the log, or when it has ended without one. The one that is `after` it
-    may wait for that.
-    """
-
-    __slots__ = (
-        "account",
-        "after",
-        "command",
-        "finish",
-        "following",
-        "gate_deadline",
-        "is_sent",
-        "loop",
-        "partition",
-        "place",
-        "reply",
-        "reserved",
-        "settle_deadline",
-        "span",
-        "steps",
-    )
-
-    def __init__(
-        self,
-        steps: effects.Steps[Any],
-        account: str,
-        command: CastVote | RemoveVote,
-        partition: int,
-        loop: asyncio.AbstractEventLoop,
-        finish: Finish,
-        after: "Run | None",
-    ) -> None:
-        self.steps = steps
-        self.account = account
-        self.command = command
-        self.partition = partition
-        self.finish: Finish | None = finish
-        self.loop = loop
-        self.set_deadlines()
-        self.reply: Reply = finish
-        self.reserved: Answer | None = None
-        """Answer to the reservation that was made with the use of an address's limit."""
-        self.span: ExitStack | None = None
-        self.after = after
-        self.is_sent = False
-        self.following: Callable[[], object] | None = None
-        self.place = 0
-        """Place among the votes of the voter that are reserved together, from 1 on; 0 until it is queued."""
-
-    def set_deadlines(self) -> None:
-        now = self.loop.time()
-        self.settle_deadline = now + SETTLE_WAIT_S
-        self.gate_deadline = now + GATE_WAIT_S
-
-    @property
-    def waits_for(self) -> "Run | None":
-        """Return the voter's vote before this one unless it is sent."""
-        return None if self.after is None or self.after.is_sent else self.after
-
-    def then(self, action: Callable[[], object]) -> None:
-        """Act when the vote before this one is sent: at once if it is."""
-        before = self.waits_for
-        if before is None:
-            action()
-        else:
-            before.following = partial(self._go_on, action)
-
-    def _go_on(self, action: Callable[[], object]) -> None:
-        self.set_deadlines()
-        action()
-
-    def note_sent(self) -> None:
-        self.is_sent = True
-        following, self.following, self.after = self.following, None, None
-        if following is not None:
-            self.loop.call_soon(following)
-
-    @property
-    def name(self) -> VoteName:
-        return VoteName(self.command.contest, self.command.voter, self.command.vote_id)
 
 
 class Driver:
@@ -184,7 +80,7 @@ class Driver:
         self._confirmations = ConfirmationBatcher(views)
         self._watch = PartitionWaiting(views)
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._starts = StartBatcher(_begin)
+        self._starts = StartBatcher(Run.begin)
         self._put: dict[tuple[int, int, str, int, int], asyncio.Task[bool]] = {}
         self._perform: Final[dict[type, Callable[[Run, Any], None]]] = {
             effects.TakeAddress: self._take_address,
@@ -251,10 +147,11 @@ class Driver:
         finish, run.finish = run.finish, None
         run.reply = _ignore  # it refers to the run: thousands of such cycles would wait for the garbage collector
         run.steps.close()
+        run.gave_up = isinstance(result, GAVE_UP)
         if finish is not None:
             self._starts.end()
             finish(result)
-        run.note_sent()
+        run.note(ENDED)
 
     def _open_span(self, span: ExitStack, effect: effects.Effect) -> None:
         """Open the effect's span; records appended now refer to it."""
@@ -273,9 +170,9 @@ class Driver:
         ]
         if len(takes) == 1 and not self._views.is_cluster:
             limited = effect.then._replace(take=takes[0])
-            self._queue_reservation(run, limited, partial(_address_taken, run, effect.votes[0][0]))
+            self._queue_reservation(run, limited, partial(run.take_address, effect.votes[0][0]))
         else:
-            run.then(partial(self._start, self._take_counters, run, takes))
+            run.then(SENT, partial(self._start, self._take_counters, run, takes))
 
     async def _take_counters(self, _: Run, takes: Sequence[Take]) -> effects.AddressTaken:
         return await take_all(self._addresses, takes)
@@ -283,25 +180,32 @@ class Driver:
     def _reserve(self, run: Run, effect: effects.Reserve) -> None:
         reserved, run.reserved = run.reserved, None
         if reserved is None:
-            self._queue_reservation(run, effect.request, partial(_reserved, run))
+            self._queue_reservation(run, effect.request, run.take_reservation)
         else:
-            run.loop.call_soon(_decided, run, reserved)
+            run.loop.call_soon(run.take_answer, reserved)
 
     def _queue_reservation(self, run: Run, request: Request, reply: Reply) -> None:
+        """Queue a reservation; one after a record that does not count, when the vote before has ended."""
+        if run.stage >= SENT:
+            run.then(ENDED, partial(self._queue, run, request, reply))
+        else:
+            self._queue(run, request, reply)
+
+    def _queue(self, run: Run, request: Request, reply: Reply) -> None:
         now = run.loop.time()
         if now + POLL_S > run.settle_deadline:
             run.loop.call_soon(reply, _recovering())
             return
         deadline = min(run.settle_deadline, now + RESERVE_WAIT_S)
-        before = run.waits_for
-        run.place = 1 if before is None else before.place + 1
-        self._reservations.reserve(run.partition, request, deadline, reply, joins=before is not None)
+        self._reservations.reserve(run.partition, request, deadline, reply, joins=run.queue())
+        run.note(QUEUED)
 
     def _append(self, run: Run, effect: effects.Append) -> None:
         event = effect.event
         value, key = vote_codec.encode(event), event.voter.encode()
         self._log.append_then(self._topic.name, run.partition, value, key, run.reply)
-        run.note_sent()
+        run.incarnation = event.incarnation
+        run.note(SENT)
 
     def _confirm(self, run: Run, effect: effects.Confirm) -> None:
         self._confirmations.confirm(run.partition, effect.incarnation, run.reply)
@@ -352,7 +256,8 @@ class Driver:
             await self._views.release(run.partition, run.name, effect.incarnation, removal=effect.removal)
 
     async def _give_address(self, run: Run, effect: effects.GiveAddress) -> None:
-        """Give back; a failure changes nothing: counters expire."""
+        """Give back; a failure changes nothing: counters expire. Nothing of the vote is recorded after it."""
+        run.note(SENT)
         with suppress(ViewsUnavailable):
             await asyncio.gather(
                 *(
@@ -412,41 +317,6 @@ async def take_all(addresses: AddressCounters, takes: Sequence[Take]) -> effects
         else:
             held.append(take.counter[1])
     return effects.AddressTaken(tuple(held), used)
-
-
-def _reserved(run: Run, reserved: Reserved | Exception) -> None:
-    if isinstance(reserved, Reserved):
-        _decided(run, reserved.answer)
-    else:
-        run.reply(reserved)
-
-
-def _decided(run: Run, answer: Answer) -> None:
-    """Reply with the ledger's answer; with none yet, when the vote before is sent, which has none either."""
-    if isinstance(answer, (GateClosed, Stale)):
-        run.then(partial(run.reply, answer))
-    else:
-        run.reply(answer)
-
-
-def _address_taken(run: Run, participant: str, reserved: Reserved | Exception) -> None:
-    """Reply to the use of an address's limit, and keep the answer to the reservation made with it."""
-    if isinstance(reserved, Exception):
-        run.reply(reserved)
-        return
-    run.reserved, use = reserved
-    is_full = use is not None and use.taken is Taken.FULL
-    held = () if use is None or is_full else (participant,)
-    run.reply(effects.AddressTaken(held, use.used if use is not None and is_full else None))
-
-
-def _begin(run: Run) -> None:
-    """Begin beside the vote before, since one call decides both in their order, or else when it is sent."""
-    before = run.waits_for
-    if before is None or 0 < before.place < MOST_TOGETHER:
-        run.reply(None)
-    else:
-        run.then(partial(run.reply, None))
 
 
 def _ignore(_: Any) -> None:

@@ -27,7 +27,8 @@ from libs.voting.contest_cache import ContestCache, Known
 from libs.voting.protocol import casting, removal, shared_steps
 from libs.voting.protocol.effects import Steps
 from libs.voting.protocol.shared_steps import Outcome, Removed
-from libs.voting.protocol_driver import Driver, Finish, Run
+from libs.voting.protocol_driver import Driver
+from libs.voting.protocol_run import Finish, Run
 
 _ACCEPTED: Final = {source: VOTES_ACCEPTED.labels(source) for source in get_args(Source)}
 

@@ -17,7 +17,7 @@ APPENDS: Final = "libs.voting.protocol.shared_steps"
 CASTING: Final = "libs.voting.protocol.casting"
 REMOVAL: Final = "libs.voting.protocol.removal"
 STALE: Final = "libs.voting.protocol.shared_steps"
-DRIVER: Final = "libs.voting.protocol_driver"
+RUN: Final = "libs.voting.protocol_run"
 BATCHING: Final = "libs.voting.batching"
 WAITING: Final = "libs.voting.partition_waiting"
 CACHE: Final = "libs.voting.contest_cache"
@@ -86,7 +86,7 @@ PROTOCOL: Final = {
         SERVICE, ("partial(outcomes.set, at), before)", "partial(outcomes.set, at))")
     ),
     "a vote is reserved before one that takes more calls": _of(
-        DRIVER, ("if before is None or 0 < before.place < MOST_TOGETHER:", "if True:")
+        RUN, ("if before is None or 0 < before.place < MOST_TOGETHER:", "if True:")
     ),
     "what was loaded before the answer is put in force": _of(
         CACHE,

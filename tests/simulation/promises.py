@@ -395,7 +395,7 @@ def _check_clocks(world: World, partitions: list[Partition]) -> None:
 
 
 def _check_batches(world: World, partitions: list[Partition]) -> None:
-    """Votes of one request are recorded in their order, unless one has to be reserved again after a fence."""
+    """Votes of one request are recorded in their order."""
     if not world.is_alone:
         return
     topic = votes_topic(NAMESPACE, world.partitions)

@@ -7,7 +7,7 @@ import pytest
 from libs.contracts.log_records import Appended
 from libs.tally.errors import AppendUnknown, LedgerCatchingUp
 from libs.tally.events import Fence, VoteCast
-from libs.voting import batching, protocol_driver
+from libs.voting import batching, protocol_driver, protocol_run
 from libs.voting.batching import CALL_REQUESTS, LEAST_GROUP
 from libs.voting.protocol.shared_steps import Accepted
 from libs.voting.service import VotingService
@@ -75,7 +75,7 @@ async def test_votes_at_a_closed_gate_ask_for_a_reservation_again_only_when_it_h
 async def test_a_gate_that_stays_closed_is_answered_in_time(
     partition: Partition, service: VotingService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol_driver, "GATE_WAIT_S", 0.2)
+    monkeypatch.setattr(protocol_run, "GATE_WAIT_S", 0.2)
     await shut(partition)
     [outcome] = await service.cast("account", [a_vote()])
     assert isinstance(outcome, LedgerCatchingUp)
@@ -121,7 +121,7 @@ async def test_a_vote_that_another_secret_may_have_signed_gets_the_receipt_in_it
 async def test_what_nothing_decides_is_unknown_at_its_deadline(
     service: VotingService, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol_driver, "SETTLE_WAIT_S", 0.4)
+    monkeypatch.setattr(protocol_run, "SETTLE_WAIT_S", 0.4)
     monkeypatch.setattr(protocol_driver, "LAST_READ_WAIT_S", 0.2)
     log.answers = unknown
     outcomes = await service.cast("account", [a_vote(voter=f"v{n}") for n in range(3)])
@@ -143,7 +143,7 @@ async def test_past_the_deadline_one_look_is_taken(
         return await confirm(*of)
 
     monkeypatch.setattr(partition.views, "confirm", late)
-    monkeypatch.setattr(protocol_driver, "SETTLE_WAIT_S", 0.05)
+    monkeypatch.setattr(protocol_run, "SETTLE_WAIT_S", 0.05)
     log.answers = lambda _: Appended(0, partition.end, True)
     [outcome] = await service.cast("account", [a_vote()])
     assert isinstance(outcome, Accepted)

@@ -9,20 +9,21 @@ from typing import Any
 import pytest
 
 from libs.contracts.votes_log import VotesLog
-from libs.tally.contest import Limits
+from libs.tally.contest import MILLION, Limits
 from libs.tally.errors import LimitReached
-from libs.tally.reservations import GateClosed, Granted, Request
+from libs.tally.reservations import Answer, GateClosed, Granted, Request, Stale, VoteTerms
 from libs.tally.vote_commands import CastVote
 from libs.views.votes.address_counters import AddressCounters
 from libs.voting.batching import CALL_REQUESTS, ReservationBatcher
 from libs.voting.protocol.effects import AwaitGate, Reserve, Steps
 from libs.voting.protocol.shared_steps import Accepted
-from libs.voting.protocol_driver import MOST_TOGETHER, Driver, Run
+from libs.voting.protocol_driver import Driver
+from libs.voting.protocol_run import ENDED, MOST_TOGETHER, QUEUED, SENT, Run
 from libs.voting.service import VotingService
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.partition import Partition
 from tests.libs.voting.conftest import Counted, Log, service_of
-from tests.support.builders import a_contest, a_vote
+from tests.support.builders import a_contest, a_rating, a_vote
 from tests.support.eventually import eventually
 
 LIMIT = 30
@@ -57,11 +58,27 @@ async def test_they_share_a_call(service: VotingService, valkey: Counted, log: L
     assert recorded(log) == [*"01234"]
 
 
-async def test_the_first_of_many_are_the_ones_within_the_limit(service: VotingService, log: Log) -> None:
+async def test_the_first_of_many_are_the_ones_within_the_limit(
+    service: VotingService, valkey: Counted, log: Log
+) -> None:
+    """Up to 16 of them share each call."""
     assert LIMIT > MOST_TOGETHER
     outcomes = await service.cast("account", votes("voter", LIMIT + 20))
     assert [type(outcome) for outcome in outcomes] == [Accepted] * LIMIT + [LimitReached] * 20
     assert recorded(log) == [str(number) for number in range(LIMIT)]
+    assert valkey.calls["votes_reserve"] == -(-(LIMIT + 20) // MOST_TOGETHER)
+
+
+async def test_one_that_uses_an_address_is_recorded_before_the_next_one(
+    partition: Partition, valkey: Counted, namespace: str, log: Log
+) -> None:
+    """Its answer takes a step more."""
+    contest = a_contest(contest_type="rating", ip_restriction_per_participant=30)
+    service = service_of(partition, valkey, namespace, log, contest, never_read)
+    await service.cast("account", [a_rating("b", MILLION, voter="first")])  # puts the configuration in force
+    first = a_rating("a", MILLION, vote_id="first", address="home")
+    await service.cast("account", [first, a_rating("a", 2 * MILLION, vote_id="then")])
+    assert recorded(log)[1:] == ["first", "then"]
 
 
 async def test_a_request_leaves_nothing_to_the_garbage_collector(service: VotingService) -> None:
@@ -121,6 +138,55 @@ def run_both(driver: Driver, first: Steps[None], second: Steps[None]) -> "asynci
     before = driver.run(first, "account", one, 0, lambda _: None)
     driver.run(second, "account", other, 0, ended.set_result, before)
     return ended
+
+
+def granted(incarnation: int) -> Granted:
+    return Granted(False, VoteTerms(1, None, None, None, (("a", 1),)), incarnation, 0, 1, 1, 1, "plain")
+
+
+@pytest.mark.parametrize(
+    ("answer", "stage"),
+    [
+        pytest.param(granted(1), SENT, id="granted as the one before"),
+        pytest.param(granted(2), ENDED, id="granted under the next fence"),
+        pytest.param(GateClosed(), ENDED, id="gate closed"),
+        pytest.param(Stale(None, 1), ENDED, id="stale"),
+    ],
+)
+async def test_an_answer_waits_for_the_one_before_it(answer: Answer, stage: int) -> None:
+    """A vote that was sent under another fence may have to be recorded again."""
+    before, run, replies = *a_pair(), list[object]()
+    run.reply = replies.append
+    run.take_answer(answer)
+    assert not replies
+    before.incarnation = 1
+    for reached in (SENT, ENDED):
+        before.note(reached)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert replies == ([answer] if reached >= stage else [])
+
+
+@pytest.mark.parametrize("gave_up", [False, True])
+async def test_one_has_no_time_left_after_one_that_gave_up(gave_up: bool) -> None:
+    """So a request of many votes does not wait for each of them."""
+    before, run = a_pair()
+    deadline, before.gave_up = run.gate_deadline, gave_up
+    run.then(ENDED, lambda: None)
+    before.note(ENDED)
+    await asyncio.sleep(0)
+    assert (run.gate_deadline == deadline) == gave_up
+
+
+def a_pair() -> tuple[Run, Run]:
+    """Two votes of a voter, the second after the first, which have been queued together."""
+    loop, runs = asyncio.get_running_loop(), list[Run]()
+    for vote in votes("voter", 2):
+        run = Run(iter(()), "account", vote, 0, loop, lambda _: None, runs[-1] if runs else None)  # type: ignore[arg-type]
+        run.queue()
+        run.note(QUEUED)
+        runs.append(run)
+    return runs[0], runs[1]
 
 
 def request(contest: Any, vote_id: str) -> Request:
