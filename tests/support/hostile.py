@@ -88,6 +88,8 @@ async def ask(
     sent: list[Any] = []
 
     async def receive() -> Any:
+        if not pieces:
+            return {"type": "http.disconnect"}
         return {"type": "http.request", "body": pieces.pop(0), "more_body": bool(pieces)}
 
     async def send(message: Any) -> None:

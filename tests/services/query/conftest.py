@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.services.query.query_environment import QueryEnvironment, open_environment
-from tests.services.query.streams.stream_clients import Service, served
+from tests.services.query.query_environment import QueryEnvironment, open_environment, song
+from tests.services.query.streams.stream_clients import STREAM, Service, Stream, served
 
 
 @pytest.fixture
@@ -15,9 +15,23 @@ async def env(valkey_address: str, namespace: str) -> AsyncIterator[QueryEnviron
 
 
 @pytest.fixture
+async def key(env: QueryEnvironment) -> str:
+    """A key that may do everything with the running contest `song` of the participants a and b."""
+    return await song(env)
+
+
+@pytest.fixture
 async def service(env: QueryEnvironment) -> AsyncIterator[Service]:
     async with served(env) as running:
         yield running
+
+
+@pytest.fixture
+async def stream(service: Service, key: str) -> AsyncIterator[Stream]:
+    """Of the contest `song`, after the first counts."""
+    async with service.listen(STREAM, key) as stream:
+        await stream.next("counts")
+        yield stream
 
 
 @pytest.fixture

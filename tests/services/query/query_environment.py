@@ -94,17 +94,13 @@ class Catalogue:
             await make_fresh(self.views.fresh, partition)
             self._next[partition] = 1
 
-    async def fold(self, event: CatalogueEvent, account: str) -> int:
-        return await self.fold_all([event], account)
-
-    async def fold_all(self, events: list[CatalogueEvent], account: str) -> int:
-        """Fold them in one step; the offset of the last."""
-        partition = self._topic.partition_of(account)
+    async def fold(self, *events: CatalogueEvent) -> None:
+        """Fold events of one account in one step."""
+        partition = self._topic.partition_of(events[0].account)
         offset, at_ms = self._next[partition], self._at // 1000 + 1
         entries = [(LogRecord(place, at_ms, b""), event) for place, event in enumerate(events, offset)]
         self._next[partition] = end = offset + len(entries)
         await self.views.apply(partition, Position("log", offset), entries, end)
-        return end - 1
 
     def _command(self, account: str) -> dict[str, Any]:
         self._at += 1_000_000
@@ -114,87 +110,70 @@ class Catalogue:
         self, account: str = "acme", permissions: tuple[str, ...] = PERMISSIONS, rules: KeyRules = NO_RULES
     ) -> str:
         token = f"tk_{secrets.token_hex(8)}_{secrets.token_urlsafe(32)}"
-        await self.fold(self._issued(token, account, permissions, rules), account)
+        await self.fold(self._issued(token, account, permissions, rules))
         return token
 
-    async def revoke(self, token: str, account: str = "acme") -> None:
-        await self.fold(self._revoked(token, account), account)
+    async def reader(self) -> str:
+        """A key for results that are not hidden."""
+        return await self.key(permissions=("results:read",))
 
-    async def restrict(self, token: str, rules: KeyRules, account: str = "acme") -> None:
+    async def revoke(self, token: str) -> None:
+        await self.fold(self._revoked(token))
+
+    async def restrict(self, token: str, rules: KeyRules) -> None:
         """Give a key other rules, in one step: as though it had been revoked and issued again."""
-        events = [self._revoked(token, account), self._issued(token, account, PERMISSIONS, rules)]
-        await self.fold_all(events, account)
+        await self.fold(self._revoked(token), self._issued(token, "acme", PERMISSIONS, rules))
 
     def _issued(self, token: str, account: str, permissions: tuple[str, ...], rules: KeyRules) -> CatalogueEvent:
         key_id, digest = token.split("_")[1], sha256(token.encode()).hexdigest()
         command = self._command(account)
         return KeyIssued(**command, key_id=key_id, sha256=digest, permissions=permissions, rules=rules)
 
-    def _revoked(self, token: str, account: str) -> CatalogueEvent:
-        return KeyRevoked(**self._command(account), key_id=token.split("_")[1])
+    def _revoked(self, token: str) -> CatalogueEvent:
+        return KeyRevoked(**self._command("acme"), key_id=token.split("_")[1])
 
-    async def create(self, resource: str, key: str, document: dict[str, Any], account: str = "acme") -> int:
-        event = RecordCreated(
-            **self._command(account), resource=resource, key=key, record=text(document), contest=key
-        )
-        return await self.fold(event, account)
+    async def create(
+        self, resource: str, key: str, document: dict[str, Any], account: str = "acme", contest: str = ""
+    ) -> None:
+        """A new record, of a `contest` unless it is one."""
+        record = orjson.dumps(document).decode()
+        its: dict[str, Any] = {"resource": resource, "key": key, "record": record, "contest": contest or key}
+        parent = ("contests", contest) if contest else None
+        await self.fold(RecordCreated(**self._command(account), **its, parent=parent))
 
-    async def enter(self, contest: str, key: str, account: str = "acme", **document: Any) -> int:
+    async def enter(self, contest: str, key: str, account: str = "acme", **document: Any) -> None:
         """A new participant, approved unless said otherwise."""
-        event = RecordCreated(
-            **self._command(account),
-            resource="participants",
-            key=key,
-            record=text({"status": "approved", "title": key.upper()} | document),
-            parent=("contests", contest),
-            contest=contest,
-        )
-        return await self.fold(event, account)
+        approved = {"status": "approved", "title": key.upper()}
+        await self.create("participants", key, approved | document, account, contest)
 
-    async def register(self, contest: str, source: str, account: str = "acme", **document: Any) -> int:
+    async def register(self, contest: str, source: str, account: str = "acme", **document: Any) -> None:
         """An external source of the contest."""
-        event = RecordCreated(
-            **self._command(account),
-            resource="vote_sources",
-            key=f"{contest}~{source}",
-            record=text(document),
-            parent=("contests", contest),
-            contest=contest,
-        )
-        return await self.fold(event, account)
+        await self.create("vote_sources", f"{contest}~{source}", document, account, contest)
 
     async def change(
-        self, resource: str, key: str, document: dict[str, Any], contest: str, account: str = "acme"
-    ) -> int:
+        self, resource: str, key: str, document: dict[str, Any], contest: str = "song", account: str = "acme"
+    ) -> None:
         stored = await self.views.get(account, resource, key)
         assert stored is not None
-        event = RecordChanged(
-            **self._command(account),
-            resource=resource,
-            key=key,
-            record=text(document),
-            contest=contest,
-            expected_version=stored.version,
-        )
-        return await self.fold(event, account)
+        record = orjson.dumps(document).decode()
+        its: dict[str, Any] = {"resource": resource, "key": key, "record": record, "contest": contest}
+        await self.fold(RecordChanged(**self._command(account), **its, expected_version=stored.version))
 
-    async def delete(self, resource: str, key: str, contest: str, account: str = "acme") -> int:
-        return await self.fold(
-            RecordDeleted(**self._command(account), resource=resource, key=key, contest=contest), account
-        )
+    async def delete(self, resource: str, key: str, contest: str = "song", account: str = "acme") -> None:
+        await self.fold(RecordDeleted(**self._command(account), resource=resource, key=key, contest=contest))
 
 
 class QueryEnvironment:
-    """`client` speaks to the service, `app`; `production` and `test` are the two catalogues.
+    """`client` speaks to the service: `app` behind its `front`; `production` and `test` are the two catalogues.
 
     `clock_ms` and the offset are an event's append time.
     """
 
-    def __init__(
-        self, valkey: ValkeyClient, namespace: str, settings: Settings, app: FastAPI, client: httpx.AsyncClient
-    ) -> None:
+    def __init__(self, valkey: ValkeyClient, settings: Settings, app: FastAPI, front: HttpMiddleware) -> None:
+        namespace = settings.namespace
         self.app = app
-        self.client = client
+        self.front = front
+        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(front), base_url="http://query")
         self.settings = settings
         self.tokens: PositionTokens
         self.views = VoteViews(valkey, namespace, settings.partitions)
@@ -202,7 +181,6 @@ class QueryEnvironment:
         self.test = Catalogue(valkey, legacy_test_namespace(namespace))
         self.clock_ms = START_MS
         self._valkey = valkey
-        self._namespace = namespace
         self._topic = votes_topic(namespace, settings.partitions)
         self._next: dict[int, int] = defaultdict(int)
         self._ids = 0
@@ -220,17 +198,15 @@ class QueryEnvironment:
         partition = self._topic.partition_of(event.voter)
         return self.tokens.encode({partition: self._next[partition] + 1})
 
-    async def report(self, source: str, *counts: tuple[str, int, int, int], **changes: Any) -> str:
+    async def report(self, source: str, *counts: tuple[str, int, int, int]) -> str:
         """Fold what an external source reports, by its own ids."""
         self._ids += 1
-        return await self.fold(
-            a_report(f"r{self._ids}", *counts, **({"contest": "song", "source": source} | changes))
-        )
+        return await self.fold(a_report(f"r{self._ids}", *counts, contest="song", source=source))
 
-    async def close(self, seq: int = 1, contest: str = "song") -> None:
-        """Fold the mark of a closing into every partition; those of external sources come by themselves."""
+    async def close(self) -> None:
+        """Fold the mark of the closing into every partition; those of external sources come by themselves."""
         for partition in range(self._topic.partitions):
-            await self.fold(ContestClosed(contest, seq), partition)
+            await self.fold(ContestClosed("song", 1), partition)
 
     async def fold(self, event: Event, partition: int | None = None) -> str:
         """Into the partition that it belongs to, unless that is named."""
@@ -247,7 +223,7 @@ class QueryEnvironment:
 
     async def swap_in_other_votes(self) -> None:
         """Swap in a generation of one voter's partition, in which three votes count 5 each, a minute apart."""
-        topic, valkey, namespace = self._topic, self.views._valkey, self.settings.namespace
+        topic, valkey, namespace = self._topic, self._valkey, self.settings.namespace
         generations = Generations(valkey, namespace, "votes", topic)
         partition = topic.partition_of(self.cast("a").voter)
         assert await generations.open(partition, 2)
@@ -258,27 +234,36 @@ class QueryEnvironment:
 
     async def lose_everything(self) -> None:
         """Delete all of its keys, as an emptied Valkey has."""
-        await self._valkey.call("DEL", *(await self._valkey.call("KEYS", f"{self._namespace}*")))
+        await self._valkey.call("DEL", *(await self._valkey.call("KEYS", f"{self.settings.namespace}*")))
 
     def head(self) -> str:
         """The position up to which everything was folded."""
         return self.tokens.encode({partition: offset for partition, offset in self._next.items() if offset})
 
-    async def get(self, path: str, key: str, **headers: str) -> httpx.Response:
-        return await self.client.get(path, headers={"authorization": f"Bearer {key}"} | headers)
+    async def get(self, path: str, key: str = "", **headers: str) -> httpx.Response:
+        """The answer to a key, or to a caller without one."""
+        bearer = {"authorization": f"Bearer {key}"} if key else {}
+        return await self.client.get(path, headers=bearer | headers)
 
-    async def counts(
-        self, key: str, contest: str = "song", query: str = "?sources=true", position: str | None = None
-    ) -> dict[str, Any]:
+    async def read(self, path: str, key: str = "", **headers: str) -> Any:
+        """The record of an answer, which must be 200."""
+        response = await self.get(path, key, **headers)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    async def counts(self, key: str, query: str = "?sources=true", position: str | None = None) -> dict[str, Any]:
         """The vote count record; with everything before `position` in it, and in all other reads from then on."""
         query += "" if position is None else f"&min_position={position}"
-        response = await self.get(f"/contests/{contest}/vote_updates/{query}", key)
-        assert response.status_code == 200, response.text
-        found: dict[str, Any] = response.json()
+        found: dict[str, Any] = await self.read(f"/contests/song/vote_updates/{query}", key)
         return found
 
-    async def legacy(self, path: str, key: str, brand: str = "acme") -> httpx.Response:
-        return await self.client.get(path, headers={"service-brand": brand, "service-key": key})
+    async def legacy(self, path: str, key: str) -> httpx.Response:
+        return await self.client.get(path, headers={"service-brand": "acme", "service-key": key})
+
+
+def figures(counted: dict[str, Any]) -> tuple[int, int, int]:
+    """Votes, distinct voters and anonymous ones of a record, or of a part of it."""
+    return counted["count"], counted["unique_voter_count"], counted["anonymous_voter_count"]
 
 
 async def song(env: QueryEnvironment, participants: str = "ab", **config: Any) -> str:
@@ -303,9 +288,8 @@ async def open_environment(
             open_module(given, servers) as http_module,
         ):
             app = build_app("query", [http_module, _catalogue(valkey, namespace, http_module)])
-            transport = httpx.ASGITransport(HttpMiddleware(app, http_module.hot))
-            async with httpx.AsyncClient(transport=transport, base_url="http://query") as client:
-                env = QueryEnvironment(valkey, namespace, given, app, client)
+            env = QueryEnvironment(valkey, given, app, HttpMiddleware(app, http_module.hot))
+            async with env.client:
                 env.tokens = await position_tokens(storage)
                 for catalogue in env.production, env.test:
                     await catalogue.begin()
@@ -342,7 +326,3 @@ class Records(BaseRoute):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         await scope["record_route"].handle(scope, receive, send)
-
-
-def text(document: dict[str, Any]) -> str:
-    return orjson.dumps(document).decode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -46,23 +47,15 @@ async def fold(views: VoteViews, partition: int, offset: int = 0) -> None:
     await views.apply(partition, Position("log", offset), [cast], offset + 1)
 
 
-async def folded_without_a_note(views: VoteViews, sums: ContestSums, *partitions: int) -> None:
-    """Fold a vote as functions of another version would, whose notes this one does not read."""
-    for partition in partitions:
-        await fold(views, partition)
-    await sums._watched.due(ALL)
-    sums._watched.note_read(ALL, ALL)
-
-
 async def test_a_refresh_reads_the_partitions_that_changed(
     views: VoteViews, sums: ContestSums, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[list[int]] = []
-    ask = views.changed
+    changed_of = views.changed
 
-    async def changed(contest: str, known: object) -> list[int]:
-        asked.append(list(known))  # type: ignore[call-overload]
-        return await ask(contest, known)  # type: ignore[arg-type]
+    async def changed(contest: str, known: Any) -> list[int]:
+        asked.append(list(known))
+        return await changed_of(contest, known)
 
     monkeypatch.setattr(views, "changed", changed)
     assert not await sums.refresh()
@@ -76,7 +69,10 @@ async def test_a_refresh_reads_the_partitions_that_changed(
 async def test_what_a_reader_waits_for_is_read_though_no_change_was_noted(
     views: VoteViews, sums: ContestSums
 ) -> None:
-    await folded_without_a_note(views, sums, 1)
+    """As by functions of another version, whose notes this one does not read."""
+    await fold(views, 1)
+    await sums._watched.due(ALL)
+    sums._watched.note_read(ALL, ALL)
     assert not await sums.refresh()
     assert await sums.refresh({1: 1})
 

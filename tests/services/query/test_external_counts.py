@@ -1,13 +1,14 @@
-"""External sources in the counts: by their own ids, in or beside the total, final after their markers."""
+"""External sources in the counts, what closes them, and the preview of a reopening."""
 
 from typing import Any
 
 from libs.tally.events import ContestClosed, ContestReopened
 from tests.services.query import query_environment
-from tests.services.query.query_environment import PARTITIONS, QueryEnvironment, closed_contest, contest
+from tests.services.query.query_environment import PARTITIONS, QueryEnvironment, closed_contest, contest, figures
+from tests.support.voting import code
 
-COUNTED = ("count", "unique_voter_count", "anonymous_voter_count")
 MAPPING = {"A": "a", "A2": "a", "B": "b"}
+REOPENING = "/contests/song/reopen"
 
 
 async def song(env: QueryEnvironment, **registration: Any) -> str:
@@ -15,11 +16,6 @@ async def song(env: QueryEnvironment, **registration: Any) -> str:
     key = await query_environment.song(env)
     await env.production.register("song", "sms", **({"title": "Text messages", "mapping": MAPPING} | registration))
     return key
-
-
-def figures(counted: dict[str, Any]) -> tuple[int, int, int]:
-    votes, unique, anonymous = (counted[name] for name in COUNTED)
-    return votes, unique, anonymous
 
 
 def sources(entry: dict[str, Any]) -> dict[tuple[str, str | None], tuple[int, int, int]]:
@@ -58,29 +54,11 @@ async def test_a_retired_source_stays_with_what_it_counted(env: QueryEnvironment
     await env.production.register("song", "tv", mapping={"1": "a"})
     await env.report("sms", ("A", 10, 7, 3))
     for source, mapping in (("sms", MAPPING), ("tv", {"1": "a"})):
-        await env.production.change(
-            "vote_sources", f"song~{source}", {"mapping": mapping, "retired": True}, "song"
-        )
+        await env.production.change("vote_sources", f"song~{source}", {"mapping": mapping, "retired": True})
     found = await env.counts(key)
     assert (found["count"], totals(found)["sms"]) == (10, (10, 7, 3))
     assert sources(found["participants"]["a"])["sms", "A"] == (10, 7, 3)
     assert "tv" not in totals(found)
-
-
-async def test_legacy_and_current_reads_and_the_public_see_the_same_numbers(env: QueryEnvironment) -> None:
-    key = await song(env)
-    await env.vote("a", 2)
-    await env.report("sms", ("A", 10, 7, 3))
-    shape = (await env.legacy("/legacy/contests/song", key)).json()
-    assert (shape["total_vote_count"], shape["unique_voter_count"]) == (12, 8)
-    assert [entry["vote_count"] for entry in shape["participants"]] == [12, 0]
-    for entry in (
-        (await env.legacy("/legacy/participants/a", key)).json(),
-        (await env.get("/participants/a", key)).json(),
-    ):
-        assert (entry["vote_count"], entry["rater_count"]) == (12, 8)
-    public = (await env.client.get("/public/contests/song/results")).json()
-    assert (public["count"], [entry["count"] for entry in public["participants"]]) == (12, [12, 0])
 
 
 async def test_the_counts_are_final_when_every_partition_and_source_has_passed_its_mark(
@@ -88,7 +66,7 @@ async def test_the_counts_are_final_when_every_partition_and_source_has_passed_i
 ) -> None:
     key = await song(env)
     await env.vote("a", 2)
-    await env.production.change("contests", "song", closed_contest("ab", sms=MAPPING), "song")
+    await env.production.change("contests", "song", closed_contest("ab", sms=MAPPING))
     tags = {await finality(env, key)}
     for partition in range(PARTITIONS):
         await env.fold(ContestClosed("song", 1), partition)
@@ -102,7 +80,7 @@ async def test_the_counts_are_final_when_every_partition_and_source_has_passed_i
     after = await finality(env, key)
     assert (before[0], after[0], found["count"]) == ("provisional", "final", 12)
     assert before[1] != after[1]
-    assert (await env.client.get("/public/contests/song/results")).json()["final"] is True
+    assert (await env.read("/public/contests/song/results"))["final"] is True
 
 
 async def test_what_changes_behind_the_closing_shows_in_no_result_before_a_reopening(
@@ -112,11 +90,11 @@ async def test_what_changes_behind_the_closing_shows_in_no_result_before_a_reope
     await env.vote("a", 2)
     await env.vote("b", 3)
     await env.report("sms", ("A", 10, 7, 3))
-    await env.production.change("contests", "song", closed_contest("a", sms={"A": "a"}), "song")
+    await env.production.change("contests", "song", closed_contest("a", sms={"A": "a"}))
     await env.close()
     position = await env.fold(ContestClosed("song", 1, "sms"))
-    await env.production.change("participants", "b", {"status": "approved"}, "song")
-    await env.production.change("vote_sources", "song~sms", {"mapping": {"A": "b"}, "retired": True}, "song")
+    await env.production.change("participants", "b", {"status": "approved"})
+    await env.production.change("vote_sources", "song~sms", {"mapping": {"A": "b"}, "retired": True})
     assert (await finality(env, key))[0] == "final"
     found = await env.counts(key, position=position)
     assert (found["count"], list(found["participants"])) == (12, ["a"])
@@ -124,8 +102,8 @@ async def test_what_changes_behind_the_closing_shows_in_no_result_before_a_reope
     assert (await env.counts(key, position=late))["count"] == 12
     shape = (await env.legacy("/legacy/contests/song", key)).json()
     assert (shape["total_vote_count"], len(shape["participants"])) == (12, 1)
-    assert (await env.get("/participants/b", key)).json()["vote_count"] == 0
-    await env.production.change("contests", "song", contest() | {"reopened": 1}, "song")
+    assert (await env.read("/participants/b", key))["vote_count"] == 0
+    await env.production.change("contests", "song", contest() | {"reopened": 1})
     for partition in range(PARTITIONS):
         position = await env.fold(ContestReopened("song", 1), partition)
     found = await env.counts(key, position=position)
@@ -138,3 +116,40 @@ async def finality(env: QueryEnvironment, key: str) -> tuple[str, str]:
     position = env.head()
     answer = await env.get(f"/contests/song/vote_updates?sources=true&min_position={position}", key)
     return answer.headers["tally-final"], answer.headers["etag"]
+
+
+def standing(entry: dict[str, Any]) -> tuple[Any, ...]:
+    return entry["status"], entry["count"], entry["rank"]
+
+
+async def test_a_reopening_takes_over_statuses_and_mappings_that_were_changed_since(env: QueryEnvironment) -> None:
+    key = await song(env)
+    await env.production.enter("song", "c", status="rejected")
+    await env.vote("a", 3, voter="ann")
+    await env.vote("b", 2, voter="bob")
+    await env.vote("c", 9, voter="cid")
+    await env.report("sms", ("A", 10, 0, 0))
+    assert (await env.get(REOPENING, key)).status_code == 409
+    await env.production.change("contests", "song", closed_contest("ab", sms={"A": "a"}))
+    await env.close()
+    await env.production.change("vote_sources", "song~sms", {"title": "Sms", "mapping": {"A": "b"}})
+    await env.production.change("participants", "a", {"status": "rejected"})
+    await env.production.change("participants", "c", {"status": "approved"})
+    await env.production.enter("song", "d")
+    await env.counts(key, position=env.head())
+    found = await env.read(REOPENING, key)
+    assert found["contest_key"] == "song"
+    assert {
+        each["participant_key"]: (standing(each["before"]), standing(each["after"]))
+        for each in found["participants"]
+    } == {
+        "a": (("approved", 13, 1), ("rejected", None, None)),
+        "b": (("approved", 2, 2), ("approved", 12, 1)),
+        "c": ((None, None, None), ("approved", 9, 2)),
+        "d": ((None, None, None), ("approved", 0, 3)),
+    }
+
+
+async def test_who_may_not_see_hidden_counts_sees_no_preview(env: QueryEnvironment) -> None:
+    await env.production.create("contests", "song", closed_contest("") | contest(vote_visibility="hidden"))
+    assert code(await env.get(REOPENING, await env.production.reader())) == (403, "results_hidden")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.services.query.query_environment import QueryEnvironment, contest
-from tests.services.query.streams.stream_clients import Service
+from tests.services.query.streams.stream_clients import PUBLIC_STREAM, Service
 from tests.services.query.test_visibility import HIDDEN, TIMES
 
 PATH = "/public/contests/song"
@@ -27,20 +27,14 @@ async def song(env: QueryEnvironment, **config: Any) -> None:
     await env.production.create("images", "i2", image("two"))
 
 
-async def read(env: QueryEnvironment) -> dict[str, Any]:
-    answer = await env.client.get(PATH)
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+async def read(env: QueryEnvironment) -> Any:
+    return await env.read(PATH)
 
 
 def at(key: str, version: str) -> dict[str, Any]:
     url = f"/media/image/{key}?v={version}"
-    return {
-        "key": key,
-        "url": url,
-        "sizes": {size: f"{url}&size={size}" for size in ("thumb", "default", "large")},
-    }
+    sizes = {size: f"{url}&size={size}" for size in ("thumb", "default", "large")}
+    return {"key": key, "url": url, "sizes": sizes}
 
 
 async def test_the_record_has_exactly_the_documented_members(env: QueryEnvironment) -> None:
@@ -48,6 +42,7 @@ async def test_the_record_has_exactly_the_documented_members(env: QueryEnvironme
     await env.production.enter("song", "c", status="pending")
     found = await read(env)
     assert found.pop("updated") > "2026"
+    of_both = {"number_string": None, "story": None, "image": None}
     assert found == {
         "contest_key": "song",
         "title": "Song",
@@ -65,52 +60,37 @@ async def test_the_record_has_exactly_the_documented_members(env: QueryEnvironme
         "participant_style": {"skin": "round"},
         "share_top_x": 3,
         "participants": [
-            {
-                "participant_key": "a",
-                "running_number": 1,
-                "number_string": None,
-                "title": "A",
-                "story": "A story",
-                "image": None,
-            },
-            {
-                "participant_key": "b",
-                "running_number": 2,
-                "number_string": "7b",
-                "title": "B",
-                "story": None,
-                "image": at("i2", "two"),
-            },
+            of_both | {"participant_key": "a", "running_number": 1, "title": "A", "story": "A story"},
+            of_both
+            | {"participant_key": "b", "running_number": 2, "title": "B"}
+            | {"number_string": "7b", "image": at("i2", "two")},
         ],
     }
 
 
 async def test_rating_and_ordering_contests_show_what_a_voter_can_choose(env: QueryEnvironment) -> None:
-    rules = {
-        "max_rating": 10,
-        "sub_rating_configs": [{"sub_rating_id": "look", "title": "Look", "style": {"x": 1}}],
-    }
+    look = {"sub_rating_id": "look", "title": "Look"}
+    rules = {"max_rating": 10, "sub_rating_configs": [look | {"style": {"x": 1}}]}
     rated = contest(rating=rules) | {"contest_type": "rating"}
     await env.production.create("contests", "song", rated)
-    sub = {"sub_rating_id": "look", "title": "Look", "max_votes": None}
-    assert (await read(env))["rating"] == {"max_rating": 10, "step_size": None, "sub_ratings": [sub]}
+    subs = [look | {"max_votes": None}]
+    assert (await read(env))["rating"] == {"max_rating": 10, "step_size": None, "sub_ratings": subs}
     positions = {"positions": [{"id": "1", "votes": 12, "title": "First"}]}
     ordered = contest(ordering=positions) | {"contest_type": "ordering"}
-    await env.production.change("contests", "song", ordered, "song")
+    await env.production.change("contests", "song", ordered)
     assert (await read(env))["positions"] == [{"id": "1", "index": None, "title": "First", "votes": 12}]
 
 
 async def test_a_picture_that_changes_becomes_private_or_goes_is_followed_at_once(env: QueryEnvironment) -> None:
     await song(env)
-    first = await env.client.get(PATH)
-    await env.production.change("images", "i2", image("three"), "")
-    second = await read(env)
-    assert second["participants"][1]["image"] == at("i2", "three")
-    assert (await env.client.get(PATH)).headers["etag"] != first.headers["etag"]
-    await env.production.change("images", "i2", image("three", "private"), "")
-    assert (await read(env))["participants"][1]["image"] is None
+    first = await env.get(PATH)
+    for version, access, shown in (("three", "public", at("i2", "three")), ("three", "private", None)):
+        await env.production.change("images", "i2", image(version, access), contest="")
+        assert (await read(env))["participants"][1]["image"] == shown
+    last = await env.get(PATH)
+    assert last.headers["etag"] != first.headers["etag"]
     await env.production.create("contests", "other", contest())
-    unchanged = await env.client.get(PATH, headers={"if-none-match": (await env.client.get(PATH)).headers["etag"]})
+    unchanged = await env.get(PATH, **{"if-none-match": last.headers["etag"]})
     assert (unchanged.status_code, unchanged.content) == (304, b"")
 
 
@@ -127,22 +107,20 @@ async def test_owner_only_names_no_participants(env: QueryEnvironment) -> None:
     assert (await read(env))["participants"] == []
 
 
-async def test_pages_of_every_origin_read_it_and_its_errors(env: QueryEnvironment) -> None:
+async def test_pages_of_every_origin_read_it_and_its_errors_and_follow_the_stream(
+    env: QueryEnvironment, service: Service
+) -> None:
     await song(env)
     for path in (PATH, f"{PATH}/", f"{PATH}/results", "/public/contests/none", "/public/nothing"):
-        answer = await env.client.get(path, headers={"origin": ORIGIN})
+        answer = await env.get(path, origin=ORIGIN)
         assert answer.headers.get_list("access-control-allow-origin") == ["*"], path
         assert "access-control-allow-credentials" not in answer.headers
         assert "ETag" in answer.headers["access-control-expose-headers"]
     wrong = await env.client.post(PATH, headers={"origin": ORIGIN})
     assert (wrong.status_code, wrong.headers["access-control-allow-origin"]) == (405, "*")
-
-
-async def test_pages_of_every_origin_follow_the_stream(env: QueryEnvironment, service: Service) -> None:
-    await song(env)
-    path = f"{PATH}/results/stream"
-    async with service.client.stream("GET", path, headers={"origin": ORIGIN}) as response:
-        assert (response.status_code, response.headers["access-control-allow-origin"]) == (200, "*")
+    async with service.listen(PUBLIC_STREAM, origin=ORIGIN) as stream:
+        answer = stream.response
+        assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, "*")
 
 
 async def test_a_browser_hears_before_a_request_what_is_allowed(env: QueryEnvironment) -> None:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +9,7 @@ from libs.results.contest_results import rating
 from libs.tally.counts import RatingSums
 from libs.tally.events import Rating
 from libs.views.votes.timeline import MINUTE_MS
-from tests.services.query.query_environment import PUBLISHED, QueryEnvironment, contest
+from tests.services.query.query_environment import QueryEnvironment, contest
 from tests.services.query.timeline_reads import minute, read
 
 MILLION = 1_000_000
@@ -40,35 +39,24 @@ async def rate(env: QueryEnvironment, participant: str, value: float, voter: str
     )
 
 
+def shown(total: float, average: float | None, distribution: dict[str, int], *subs: Any) -> dict[str, Any]:
+    """Ratings of a record; `subs` are sum and average of the sub-ratings."""
+    sub_ratings = {
+        name: {"sum": sub[0], "average": sub[1]} for name, sub in zip(("voice", "show"), subs, strict=True)
+    }
+    return {"sum": total, "average": average, "distribution": distribution, "sub_ratings": sub_ratings}
+
+
 async def test_ratings_stand_beside_the_counts_of_participants_and_contest(env: QueryEnvironment) -> None:
     key = await song(env)
     await rate(env, "a", 4.5, "ann", voice=4)
     await rate(env, "a", 9, "bob", voice=5, show=1.5)
     await rate(env, "b", 1, "bob")
     found = await env.counts(key)
-    voice, show = {"sum": 9, "average": 4.5}, {"sum": 1.5, "average": 1.5}
-    none = {"sum": 0, "average": None}
-    subs = {"voice": voice, "show": show}
-    assert found["participants"]["a"]["rating"] == {
-        "sum": 13.5,
-        "average": 6.75,
-        "distribution": {"5": 1, "9": 1},
-        "sub_ratings": subs,
-    }
-    unrated = {"voice": none, "show": none}
-    assert found["participants"]["b"]["rating"] == {
-        "sum": 1,
-        "average": 1,
-        "distribution": {"1": 1},
-        "sub_ratings": unrated,
-    }
-    distribution = {"1": 1, "5": 1, "9": 1}
-    assert found["rating"] == {
-        "sum": 14.5,
-        "average": 4.833333,
-        "distribution": distribution,
-        "sub_ratings": subs,
-    }
+    given, none = ((9, 4.5), (1.5, 1.5)), (0, None)
+    assert found["participants"]["a"]["rating"] == shown(13.5, 6.75, {"5": 1, "9": 1}, *given)
+    assert found["participants"]["b"]["rating"] == shown(1, 1, {"1": 1}, none, none)
+    assert found["rating"] == shown(14.5, 4.833333, {"1": 1, "5": 1, "9": 1}, *given)
     assert (found["count"], found["unique_voter_count"]) == (3, 2)
     assert [found["participants"][participant]["count"] for participant in "ab"] == [2, 1]
     assert (await env.counts(key, query=""))["rating"] == found["rating"]
@@ -96,35 +84,19 @@ async def test_public_results_rank_by_average_and_limit_by_it(env: QueryEnvironm
     for voter in ("bob", "cid", "dan"):
         await rate(env, "a", 4, voter)
     await env.production.enter("song", "c")
-
-    async def shown() -> list[dict[str, Any]]:
-        answer = await env.client.get("/public/contests/song/results")
-        entries: list[dict[str, Any]] = answer.json()["participants"]
-        return entries
-
-    found = {entry["participant_key"]: entry for entry in await shown()}
-    members = ("rank", "average", "count")
-    assert [[found[key][name] for name in members] for key in "abc"] == [[2, 4, 3], [1, 9, 1], [3, None, 0]]
+    path, members = "/public/contests/song/results", ("participant_key", "rank", "average", "count")
+    found = [[entry[name] for name in members] for entry in (await env.read(path))["participants"]]
+    assert found == [["a", 2, 4, 3], ["b", 1, 9, 1], ["c", 3, None, 0]]
     rules = {"participant_order": "vote_count", "limit_result_amount": 1}
-    await env.production.change("contests", "song", rated(**rules), "song")
-    assert [entry["participant_key"] for entry in await shown()] == ["b"]
+    await env.production.change("contests", "song", rated(**rules))
+    assert [entry["participant_key"] for entry in (await env.read(path))["participants"]] == ["b"]
 
 
 async def test_a_sub_rating_that_is_no_more_on_the_scale_shows_what_it_was_given(env: QueryEnvironment) -> None:
     key = await song(env)
     await rate(env, "a", 4, "ann", voice=2)
-    document = rated(rating=SCALE | {"sub_rating_configs": []})
-    await env.production.change("contests", "song", document, "song")
+    await env.production.change("contests", "song", rated(rating=SCALE | {"sub_rating_configs": []}))
     assert (await env.counts(key))["rating"]["sub_ratings"] == {"voice": {"sum": 2, "average": 2}}
-
-
-@pytest.mark.parametrize("kind", ["voteonly", "participation", "ordering"])
-async def test_other_contests_show_no_ratings(env: QueryEnvironment, kind: str) -> None:
-    await env.production.create("contests", "song", PUBLISHED | {"contest_type": kind})
-    await env.production.enter("song", "a")
-    found = await env.counts(await env.production.key())
-    assert "rating" not in found
-    assert "rating" not in found["participants"]["a"]
 
 
 @given(st.lists(st.integers(0, 10 * MILLION), max_size=50))

@@ -1,11 +1,11 @@
 """No read path reveals a hidden count or rank: no number, order or cut-off."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-import httpx
 import pytest
 
+from libs.catalogue.resource_table import RESOURCES
 from tests.services.query.query_environment import QueryEnvironment, contest
 from tests.services.query.streams.stream_clients import first_events
 from tests.support.openapi import read_tracked
@@ -37,11 +37,7 @@ class Seen(NamedTuple):
     others: list[Any]
 
 
-Read = Callable[[QueryEnvironment, str], Awaitable[Seen | None]]
-"""Return the answer to a key; None if it is refused."""
-
-
-def _entries(participants: list[dict[str, Any]], *names: str) -> list[tuple[str, Any]]:
+def entries(participants: list[dict[str, Any]], *names: str) -> list[tuple[str, Any]]:
     numbers = [tuple(entry[name] for name in names) for entry in participants]
     return [
         (entry["participant_key"], found[0] if len(found) == 1 else found)
@@ -49,100 +45,58 @@ def _entries(participants: list[dict[str, Any]], *names: str) -> list[tuple[str,
     ]
 
 
-async def vote_updates(env: QueryEnvironment, key: str) -> Seen | None:
-    answer = await env.get("/contests/song/vote_updates/?sources=true", key)
-    if answer.status_code == 403:
-        return None
-    return _vote_count(answer.json())
-
-
-def _vote_count(record: dict[str, Any]) -> Seen:
+def vote_count(record: dict[str, Any]) -> Seen:
     return Seen([(name, entry["count"]) for name, entry in record["participants"].items()], [record["count"]])
 
 
-async def past_updates(env: QueryEnvironment, key: str) -> Seen | None:
-    found = []
-    for at in ("2026-09-21T14:14:00Z", "2099-01-01T00:00:00Z"):
-        answer = await env.get(f"/contests/song/vote_updates/?sources=true&at={at}", key)
-        found.append(None if answer.status_code == 403 else _vote_count(answer.json()))
-    assert found[0] == found[1]
-    return found[0]
+def timeline(record: dict[str, Any]) -> Seen:
+    sums = [(entry["participant_key"], sum(entry["count"])) for entry in record["participants"]]
+    return Seen(sums, [sum(record["count"])])
 
 
-async def timeline(env: QueryEnvironment, key: str) -> Seen | None:
-    answer = await env.get("/contests/song/timeline?to=2026-09-21T14:14:00Z", key)
-    if answer.status_code == 403:
-        return None
-    record = answer.json()
-    return Seen(
-        [(entry["participant_key"], sum(entry["count"])) for entry in record["participants"]],
-        [sum(record["count"])],
-    )
+def legacy_contest(shape: dict[str, Any]) -> Seen:
+    others = [shape["total_vote_count"], shape["unique_voter_count"]]
+    return Seen(entries(shape["participants"], "vote_count"), others)
 
 
-async def legacy_contest(env: QueryEnvironment, key: str) -> Seen:
-    return _legacy_contest((await env.legacy("/legacy/contests/song", key)).json())
+def legacy_contests(record: dict[str, Any]) -> Seen:
+    [shape] = record["contests"]
+    return legacy_contest(shape)
 
 
-async def legacy_contests(env: QueryEnvironment, key: str) -> Seen:
-    [shape] = (await env.legacy("/legacy/brands/acme/contests", key)).json()["contests"]
-    return _legacy_contest(shape)
+def legacy_participants(record: dict[str, Any]) -> Seen:
+    return Seen(entries(record["participants"], "vote_count", "rater_count"), [])
 
 
-def _legacy_contest(shape: dict[str, Any]) -> Seen:
-    return Seen(
-        _entries(shape["participants"], "vote_count"), [shape["total_vote_count"], shape["unique_voter_count"]]
-    )
+def participants(record: dict[str, Any]) -> Seen:
+    return Seen(entries(record["data"], "vote_count", "rater_count"), [])
 
 
-async def legacy_participants(env: QueryEnvironment, key: str) -> Seen:
-    answer = await env.legacy("/legacy/contests/song/participants", key)
-    return Seen(_entries(answer.json()["participants"], "vote_count", "rater_count"), [])
+def participant(record: dict[str, Any]) -> Seen:
+    return Seen(entries([record], "vote_count", "rater_count"), [])
 
 
-async def legacy_participant(env: QueryEnvironment, key: str) -> Seen:
-    shape = (await env.legacy("/legacy/participants/b", key)).json()
-    return Seen(_entries([shape], "vote_count", "rater_count"), [])
+def public_results(record: dict[str, Any]) -> Seen:
+    return Seen(entries(record["participants"], "count", "rank", "share"), [record["count"]])
 
 
-async def participants(env: QueryEnvironment, key: str) -> Seen:
-    answer = await env.get("/contests/song/participants", key)
-    return Seen(_entries(answer.json()["data"], "vote_count", "rater_count"), [])
+def counts_stream(events: dict[str, Any]) -> Seen | None:
+    hidden = events["phase"]["hidden"]
+    assert list(events) == (["phase"] if hidden else ["phase", "counts"])
+    return None if hidden else vote_count(events["counts"])
 
 
-async def participant(env: QueryEnvironment, key: str) -> Seen:
-    record = (await env.get("/participants/b", key)).json()
-    return Seen(_entries([record], "vote_count", "rater_count"), [])
+def public_stream(events: dict[str, Any]) -> Seen:
+    assert list(events) == ["phase", "results"]
+    assert events["phase"]["hidden"] is (events["results"]["count"] is None)
+    return public_results(events["results"])
 
 
-async def public_results(env: QueryEnvironment, _: str) -> Seen:
-    return _public((await env.client.get("/public/contests/song/results")).json())
+class Read(NamedTuple):
+    """A read path, and what it says where counts are shown and where they are hidden; None if it is refused."""
 
-
-def _public(record: dict[str, Any]) -> Seen:
-    return Seen(_entries(record["participants"], "count", "rank", "share"), [record["count"]])
-
-
-async def counts_stream(env: QueryEnvironment, key: str) -> Seen | None:
-    status, events = await first_events(env, "/contests/song/vote_updates/stream?sources=true", key)
-    if status == 403:
-        return None
-    hidden = events[0].data["hidden"]
-    assert [event.name for event in events] == (["phase"] if hidden else ["phase", "counts"])
-    return None if hidden else _vote_count(events[1].data)
-
-
-async def public_stream(env: QueryEnvironment, _: str) -> Seen:
-    status, (phase, results) = await first_events(env, "/public/contests/song/results/stream")
-    assert (status, phase.name, results.name) == (200, "phase", "results")
-    assert phase.data["hidden"] is (results.data["count"] is None)
-    return _public(results.data)
-
-
-class Expected(NamedTuple):
-    """A read, and what it says where the counts are shown and where they are hidden."""
-
-    read: Read
+    url: str
+    parse: Callable[[Any], Seen | None]
     shown: Seen
     hidden: Seen | None
 
@@ -163,25 +117,31 @@ PUBLIC: Final = (
     Seen([("a", (None, None, None)), ("b", (None, None, None))], [None]),
 )
 
-READS: Final[dict[str, Expected]] = {
-    "/contests/{contest_key}/vote_updates": Expected(vote_updates, *VOTE_COUNT),
-    "/contests/{contest_key}/vote_updates/stream": Expected(counts_stream, *VOTE_COUNT),
-    "/contests/{contest_key}/timeline": Expected(timeline, *VOTE_COUNT),
-    "/contests/{contest_key}/participants": Expected(participants, *ALL),
-    "/participants/{participant_key}": Expected(participant, *ONE),
-    "/legacy/contests/{contest_id}": Expected(legacy_contest, *LEGACY_CONTEST),
-    "/legacy/brands/{brand_id}/contests": Expected(legacy_contests, *LEGACY_CONTEST),
-    "/legacy/contests/{contest_id}/participants": Expected(legacy_participants, *ALL),
-    "/legacy/participants/{participant_key}": Expected(legacy_participant, *ONE),
-    "/public/contests/{contest_key}/results": Expected(public_results, *PUBLIC),
-    "/public/contests/{contest_key}/results/stream": Expected(public_stream, *PUBLIC),
+SONG, COUNTS, RESULTS = "/contests/song", "/contests/song/vote_updates", "/public/contests/song/results"
+READS: Final[dict[str, Read]] = {
+    "/contests/{contest_key}/vote_updates": Read(f"{COUNTS}/?sources=true", vote_count, *VOTE_COUNT),
+    "/contests/{contest_key}/vote_updates/stream": Read(
+        f"{COUNTS}/stream?sources=true", counts_stream, *VOTE_COUNT
+    ),
+    "/contests/{contest_key}/timeline": Read(f"{SONG}/timeline?to=2026-09-21T14:14:00Z", timeline, *VOTE_COUNT),
+    "/contests/{contest_key}/participants": Read(f"{SONG}/participants", participants, *ALL),
+    "/participants/{participant_key}": Read("/participants/b", participant, *ONE),
+    "/legacy/contests/{contest_id}": Read(f"/legacy{SONG}", legacy_contest, *LEGACY_CONTEST),
+    "/legacy/brands/{brand_id}/contests": Read("/legacy/brands/acme/contests", legacy_contests, *LEGACY_CONTEST),
+    "/legacy/contests/{contest_id}/participants": Read(f"/legacy{SONG}/participants", legacy_participants, *ALL),
+    "/legacy/participants/{participant_key}": Read("/legacy/participants/b", participant, *ONE),
+    "/public/contests/{contest_key}/results": Read(RESULTS, public_results, *PUBLIC),
+    "/public/contests/{contest_key}/results/stream": Read(f"{RESULTS}/stream", public_stream, *PUBLIC),
 }
 """Every address by which counts, or an order made of them, leave. A contest lists its best two."""
-PAST: Final = {"/contests/{contest_key}/vote_updates?at=": Expected(past_updates, *VOTE_COUNT)}
+PAST: Final = {
+    f"/contests/{{contest_key}}/vote_updates?at={at}": Read(
+        f"{COUNTS}/?sources=true&at={at}", vote_count, *VOTE_COUNT
+    )
+    for at in ("2026-09-21T14:14:00Z", "2099-01-01T00:00:00Z")
+}
 
 WITHOUT_COUNTS: Final[dict[str, str]] = {
-    "/contests": "records",
-    "/contests/{contest_key}": "a record",
     "/": "addresses",
     "/keys": "keys of the account, without their texts",
     "/keys/{key_id}": "one of them",
@@ -224,34 +184,53 @@ WITHOUT_COUNTS: Final[dict[str, str]] = {
     "/dashboard/session": "whose it is",
 } | {
     path: "records of a resource without votes"
-    for several, one in (
-        ("apps", "app"),
-        ("articles", "article"),
-        ("conventions", "convention"),
-        ("feeds", "feed"),
-        ("master_shops", "master_shop"),
-        ("shops", "shop"),
-        ("surveys", "survey"),
-    )
-    for path in (f"/{several}", f"/{several}/{{{one}_key}}")
+    for name in ("apps", "articles", "contests", "conventions", "feeds", "master_shops", "shops", "surveys")
+    for path in (f"/{name}", f"/{name}/{{{RESOURCES[name].singular}_key}}")
 }
 
 
 async def song(env: QueryEnvironment, **config: Any) -> None:
-    """Four participants, of whom b has most votes and d, rejected since, had more."""
+    """Four participants: b has most votes, d, rejected since, had more, and those of a are text messages."""
     rules = {"participant_order": "vote_count", "limit_result_amount": 2} | config
     await env.production.create("contests", "song", contest(**rules))
+    await env.production.register("song", "sms", mapping={"A": "a"})
     for participant in "abcd":
         await env.production.enter("song", participant)
-    await env.production.change("participants", "d", {"status": "rejected", "title": "D"}, "song")
+    await env.production.change("participants", "d", {"status": "rejected", "title": "D"})
 
 
 async def vote(env: QueryEnvironment) -> list[str]:
     """Return the positions at which the votes are in."""
+    reported = await env.report("sms", ("A", 1, 1, 0))
     return [
-        await env.vote(participant, count, voter=f"fan of {participant}")
-        for participant, count in {"a": 1, "b": 5, "c": 3, "d": 7}.items()
+        reported,
+        *[await env.vote(key, count, voter=f"fan of {key}") for key, count in (("b", 5), ("c", 3), ("d", 7))],
     ]
+
+
+async def answer(env: QueryEnvironment, url: str, key: str) -> tuple[int, Any, Any]:
+    """Status, body and entity tag, but for the request's id and the time; of a stream the first events."""
+    caller = None if url.startswith("/public") else key
+    if "/stream" in url:
+        status, events = await first_events(env, url, caller)
+        found = {event.name: event.data for event in events}
+        for data in found.values():
+            data.pop("server_time", None)
+        return status, found, [event.id for event in events]
+    got = await (env.legacy(url, key) if url.startswith("/legacy") else env.get(url, caller or ""))
+    body = got.json()
+    body.pop("request_id", None)
+    return got.status_code, body, got.headers.get("etag")
+
+
+async def seen(env: QueryEnvironment, read: Read, key: str) -> Seen | None:
+    status, body, _ = await answer(env, read.url, key)
+    return None if status == 403 else read.parse(body)
+
+
+async def assert_reads(env: QueryEnvironment, key: str, *, hidden: bool) -> None:
+    for path, read in READS.items():
+        assert await seen(env, read, key) == (read.hidden if hidden else read.shown), path
 
 
 @pytest.mark.parametrize("phase", TIMES)
@@ -264,9 +243,9 @@ async def test_each_reader_sees_what_visibility_phase_and_key_allow(
     hides = phase in HIDDEN[visibility]
     for name, permissions in KEYS.items():
         key = await env.production.key(permissions=permissions)
-        for path, (read, shown, hidden) in (READS | PAST).items():
+        for path, read in (READS | PAST).items():
             hidden_here = hides if path.startswith("/public") else name == "editor" or (hides and name == "reader")
-            assert await read(env, key) == (hidden if hidden_here else shown), (path, name)
+            assert await seen(env, read, key) == (read.hidden if hidden_here else read.shown), (path, name)
 
 
 async def test_a_refusal_says_what_hides_the_counts(env: QueryEnvironment) -> None:
@@ -282,12 +261,12 @@ async def test_a_refusal_says_what_hides_the_counts(env: QueryEnvironment) -> No
 
 async def test_a_hidden_answer_is_the_same_before_and_after_votes(env: QueryEnvironment) -> None:
     await song(env, vote_visibility="hidden_until_vote")
-    await env.production.register("song", "sms", mapping={"A": "a"})
     owner, reader = [await env.production.key(permissions=KEYS[name]) for name in ("owner", "reader")]
-    before = await answers_to(env, reader)
-    positions = [*await vote(env), await env.report("sms", ("A", 10, 5, 2))]
-    assert (await env.counts(owner, position="&min_position=".join(positions)))["count"] == 19
-    assert await answers_to(env, reader) == before
+    urls = [*(read.url for read in (READS | PAST).values()), f"{COUNTS}/stream?sources=true&details=true"]
+    before = [await answer(env, url, reader) for url in urls]
+    positions = await vote(env)
+    assert (await env.counts(owner, position="&min_position=".join(positions)))["count"] == 9
+    assert [await answer(env, url, reader) for url in urls] == before
 
 
 async def test_a_change_of_visibility_holds_from_the_next_read_on(env: QueryEnvironment) -> None:
@@ -296,9 +275,8 @@ async def test_a_change_of_visibility_holds_from_the_next_read_on(env: QueryEnvi
     key = await env.production.key(permissions=KEYS["reader"])
     for visibility in ("hidden", "shown", "hidden"):
         rules = {"participant_order": "vote_count", "limit_result_amount": 2, "vote_visibility": visibility}
-        await env.production.change("contests", "song", contest(**rules), "song")
-        for path, (read, shown, hidden) in READS.items():
-            assert await read(env, key) == (shown if visibility == "shown" else hidden), path
+        await env.production.change("contests", "song", contest(**rules))
+        await assert_reads(env, key, hidden=visibility == "hidden")
 
 
 @pytest.mark.parametrize("phase", TIMES)
@@ -308,14 +286,11 @@ async def test_a_result_that_is_released_by_hand_is_hidden_from_the_end_until_th
     await song(env, result_release="by_hand", **TIMES[phase])
     await vote(env)
     key = await env.production.key(permissions=KEYS["reader"])
-    for path, (read, shown, hidden) in READS.items():
-        assert await read(env, key) == (hidden if phase == "finished" else shown), path
+    await assert_reads(env, key, hidden=phase == "finished")
     await env.production.create("shows", "song", {"is_released": True})
-    for path, (read, shown, _) in READS.items():
-        assert await read(env, key) == shown, path
-    await env.production.change("shows", "song", {"is_released": False}, "song")
-    for path, (read, shown, hidden) in READS.items():
-        assert await read(env, key) == (hidden if phase == "finished" else shown), path
+    await assert_reads(env, key, hidden=False)
+    await env.production.change("shows", "song", {"is_released": False})
+    await assert_reads(env, key, hidden=phase == "finished")
 
 
 async def test_a_rejected_participant_has_no_votes_anywhere_until_approved_again(env: QueryEnvironment) -> None:
@@ -323,52 +298,18 @@ async def test_a_rejected_participant_has_no_votes_anywhere_until_approved_again
     await vote(env)
     key = await env.production.key(permissions=KEYS["owner"])
     for status, votes in (("rejected", 0), ("approved", 7), ("rejected", 0)):
-        await env.production.change("participants", "d", {"status": status, "title": "D"}, "song")
-        for path, (read, shown, _) in READS.items():
-            seen = await read(env, key)
-            assert seen is not None
-            found = dict(seen.entries)
-            if shown in ALL or shown in ONE:
+        await env.production.change("participants", "d", {"status": status, "title": "D"})
+        for path, read in READS.items():
+            record = await seen(env, read, key)
+            assert record is not None
+            found = dict(record.entries)
+            if read.shown in ALL or read.shown in ONE:
                 assert found.get("d", (votes,))[0] == votes, path
                 continue
             assert ("d" in found) is (votes > 0), path
-            assert seen.others[0] == 9 + votes, path
+            assert record.others[0] == 9 + votes, path
 
 
 def test_every_read_of_the_api_is_known_to_show_counts_or_not_to() -> None:
     reads = {path for path, methods in read_tracked()["paths"].items() if "get" in methods}
     assert reads == READS.keys() | WITHOUT_COUNTS.keys()
-
-
-async def answers_to(env: QueryEnvironment, key: str) -> list[Any]:
-    """Status, body and entity tag of every read, but for what names the request or says what time it is."""
-    found: list[httpx.Response] = []
-    for path in (
-        "/contests/song/participants",
-        "/participants/b",
-        "/contests/song/vote_updates?sources=true",
-        "/contests/song/vote_updates?sources=true&at=2026-09-21T14:13:00Z",
-        "/contests/song/timeline?to=2026-09-21T14:14:00Z",
-        "/public/contests/song/results",
-    ):
-        found.append(await env.get(path, key))
-    for path in ("contests/song", "brands/acme/contests", "contests/song/participants", "participants/b"):
-        found.append(await env.legacy(f"/legacy/{path}", key))
-    streams = [
-        (await first_events(env, path, key))[1]
-        for path in (
-            "/contests/song/vote_updates/stream",
-            "/contests/song/vote_updates/stream?sources=true&details=true",
-            "/public/contests/song/results/stream",
-        )
-    ]
-    bodies = [answer.json() for answer in found]
-    for body in bodies:
-        body.pop("request_id", None)
-    return [
-        (answer.status_code, body, answer.headers.get("etag")) for answer, body in zip(found, bodies, strict=True)
-    ] + [
-        (event.name, event.id, {name: value for name, value in event.data.items() if name != "server_time"})
-        for events in streams
-        for event in events
-    ]

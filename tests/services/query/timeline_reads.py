@@ -1,5 +1,6 @@
 """Votes and reads of a contest's past: its timeline, and its counts at a minute."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -7,7 +8,8 @@ import httpx
 from libs.contracts.topics import catalogue_topic
 from libs.contracts.votes_log import VotesLog
 from libs.tally.time_conversion import timestamp
-from libs.views.votes.timeline import MINUTE_MS
+from libs.views.votes.reply_types import ContestCounts
+from libs.views.votes.timeline import MINUTE_MS, ChangesPage, Timeline
 from services.query.position_wait import PositionWatch
 from services.query.snapshot_cache import SnapshotCache
 from tests.services.query import query_environment
@@ -44,9 +46,7 @@ async def voted(env: QueryEnvironment, *minutes: int) -> None:
 async def read(env: QueryEnvironment, key: str, **query: Any) -> dict[str, Any]:
     """With everything that was folded in it."""
     await env.counts(key, position=env.head())
-    answer = await env.client.get(PATH, params=query, headers={"authorization": f"Bearer {key}"})
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
+    found: dict[str, Any] = await env.read(f"{PATH}?{httpx.QueryParams(query)}", key)
     return found
 
 
@@ -57,10 +57,23 @@ async def at(env: QueryEnvironment, key: str, minute: int, second: float = 0.0, 
 
 
 async def count_at(env: QueryEnvironment, key: str, minute: int) -> int:
-    answer = await at(env, key, minute)
-    assert answer.status_code == 200, answer.text
-    count: int = answer.json()["count"]
+    count: int = (await at(env, key, minute)).json()["count"]
     return count
+
+
+class CountingTimeline(Timeline):
+    """How many of its parts were read as of a minute, and how many changes in all."""
+
+    asked = fetched = 0
+
+    async def counts_at(self, *args: Any) -> ContestCounts:
+        self.asked += 1
+        return await super().counts_at(*args)
+
+    async def changes(self, *args: Any) -> AsyncIterator[ChangesPage]:
+        async for page in super().changes(*args):
+            self.fetched += len(page.changes)
+            yield page
 
 
 def snapshots_of(views: VoteViews, catalogue: Catalogue) -> SnapshotCache:

@@ -9,11 +9,10 @@ from typing import Any
 import httpx
 import orjson
 
-from libs.web.server.asgi_routes import AsgiRoute
-from libs.web.server.http_middleware import HttpMiddleware
 from libs.web.server.http_service import HttpServer
-from libs.web.settings import HttpSettings
 from tests.services.query.query_environment import QueryEnvironment
+from tests.support import serving
+from tests.support.hostile import ask
 from tests.support.http_clients import http_client
 
 DEADLINE_S = 60.0
@@ -72,13 +71,13 @@ class Stream:
                 return event
 
 
+@dataclass(frozen=True)
 class Service:
-    """The environment, served at `url`."""
+    """The environment behind its server."""
 
-    def __init__(self, env: QueryEnvironment, client: httpx.AsyncClient, server: HttpServer) -> None:
-        self.env = env
-        self.client = client
-        self.server = server
+    env: QueryEnvironment
+    client: httpx.AsyncClient
+    server: HttpServer
 
     @asynccontextmanager
     async def listen(self, path: str, key: str | None = None, **headers: str) -> AsyncIterator[Stream]:
@@ -95,42 +94,19 @@ async def first_events(env: QueryEnvironment, path: str, key: str | None = None)
     """Return a stream's status and first events, without `retry`. Needs no server."""
     path, _, query = path.partition("?")
     headers = [] if key is None else [(b"authorization", f"Bearer {key}".encode())]
-    scope = {
-        "type": "http",
-        "method": "GET",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": query.encode(),
-    }
-    incoming = iter(("http.request", "http.disconnect"))
-    sent: list[dict[str, Any]] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": next(incoming), "body": b""}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    front = HttpMiddleware(env.app, [route for route in env.app.routes if isinstance(route, AsgiRoute)])
-    await front(scope | {"headers": headers}, receive, send)
-    events = b"".join(message.get("body", b"") for message in sent).decode().split("\n\n")
+    answer = await ask(env.front, "GET", path, headers, query=query.encode())
+    events = answer.body.decode().split("\n\n")
     found = [
         dict(line.split(": ", 1) for line in event.split("\n")) for event in events if event.startswith("event")
     ]
-    return sent[0]["status"], [Event(each["event"], each["data"], each.get("id")) for each in found]
+    return answer.status, [Event(each["event"], each["data"], each.get("id")) for each in found]
 
 
 @asynccontextmanager
 async def served(env: QueryEnvironment) -> AsyncIterator[Service]:
-    server = HttpServer(env.app, HttpSettings(port=0, drain_delay_s=0))
-    server.config.load()
-    server.lifespan = server.config.lifespan_class(server.config)
-    await server.startup()
-    serving = asyncio.create_task(server.main_loop())
-    host, port = server.servers[0].sockets[0].getsockname()[:2]
     limits = httpx.Limits(max_connections=None)
-    async with http_client(base_url=f"http://{host}:{port}", timeout=DEADLINE_S, limits=limits) as client:
-        yield Service(env, client, server)
-    server.should_exit = True
-    await serving
-    await server.shutdown()
+    async with (
+        serving.served(env.app) as running,
+        http_client(base_url=running.url, timeout=DEADLINE_S, limits=limits) as client,
+    ):
+        yield Service(env, client, running.server)

@@ -14,16 +14,27 @@ import httpx
 import pytest
 
 from libs.contracts.topics import CATALOGUE_PARTITIONS
+from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack.ports import free_ports
 from libs.local_stack.servers import Servers
 from libs.tally.errors import ViewsUnavailable
 from libs.web.server import http_service as web_service
 from libs.web.settings import CLOSE_S
 from tests.services.query.query_environment import PARTITIONS, QueryEnvironment, song
-from tests.services.query.streams.stream_clients import STREAM, EndOfStream, Service, Stream, served
+from tests.services.query.streams.stream_clients import (
+    COUNTS,
+    PUBLIC_STREAM,
+    STREAM,
+    EndOfStream,
+    Service,
+    Stream,
+    served,
+)
+from tests.support import commands
 from tests.support.eventually import eventually
 from tests.support.freshness import make_fresh
 from tests.support.http_clients import http_client
+from tests.support.retried import final_answer
 
 PARTICIPANTS = 100
 """So many that a few events fill a connection that is not read."""
@@ -99,41 +110,36 @@ async def fresh_again(env: QueryEnvironment) -> bool:
 
 
 async def test_streams_outlive_the_views_and_say_that_nobody_can_tell(
-    service: Service, breakable: Servers
+    service: Service, key: str, stream: Stream, breakable: Servers
 ) -> None:
     env = service.env
-    key = await song(env)
-    async with service.listen(STREAM, key) as stream:
-        await stream.next("counts")
-        await breakable.kill("valkey")
-        try:
-            stale = await stream.next()
-            assert (stale.name, list(stale.data)) == ("stale", ["since"])
-            async with service.listen(STREAM, key) as late:
-                assert late.response.status_code == 503
-        finally:
-            await breakable.restart("valkey")
-        await eventually(lambda: fresh_again(env))
-        assert (await stream.next()).name == "phase"
-        assert (await stream.next()).data["count"] == 0
+    await breakable.kill("valkey")
+    try:
+        stale = await stream.next()
+        assert (stale.name, list(stale.data)) == ("stale", ["since"])
+        async with service.listen(STREAM, key) as late:
+            assert late.response.status_code == 503
+    finally:
+        await breakable.restart("valkey")
+    await eventually(lambda: fresh_again(env))
+    assert (await stream.next()).name == "phase"
+    assert (await stream.next()).data["count"] == 0
 
-        async def has_voted() -> bool:
-            try:  # over a connection of before
-                return bool(await env.vote("a"))
-            except ViewsUnavailable:
-                return False
+    async def has_voted() -> bool:
+        try:  # over a connection of before
+            return bool(await env.vote("a"))
+        except ViewsUnavailable:
+            return False
 
-        await eventually(has_voted)
-        assert (await stream.next()).data["count"] == 1
+    await eventually(has_voted)
+    assert (await stream.next()).data["count"] == 1
 
 
-async def test_views_that_lost_their_data_are_no_contest_that_is_gone(service: Service) -> None:
-    env = service.env
-    key = await song(env)
-    async with service.listen(STREAM, key) as stream:
-        await stream.next("counts")
-        await env.lose_everything()
-        assert (await stream.next()).name == "stale"
+async def test_views_that_lost_their_data_are_no_contest_that_is_gone(
+    env: QueryEnvironment, stream: Stream
+) -> None:
+    await env.lose_everything()
+    assert (await stream.next()).name == "stale"
 
 
 def allow_few_files() -> None:
@@ -142,50 +148,45 @@ def allow_few_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, most))
 
 
-async def test_a_process_takes_many_subscribers_and_disconnects_them_when_it_is_stopped(
-    env: QueryEnvironment, valkey_address: str, namespace: str, tmp_path: Path
+async def test_a_process_updates_many_subscribers_and_disconnects_them_when_it_is_stopped(
+    env: QueryEnvironment, key: str, valkey_address: str, namespace: str, tmp_path: Path
 ) -> None:
     """Also without Kafka: the process is not ready then, and its counts are read."""
-    key = await song(env)
     [port] = free_ports(1)
-    environment = {
-        "TALLY_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
-        "TALLY_VALKEY_URL": valkey_address,
-        "TALLY_NAMESPACE": namespace,
-        "TALLY_PARTITIONS": str(PARTITIONS),
-        "TALLY_STORAGE_URL": str(tmp_path),
-        "TALLY_PORT": str(port),
-        "TALLY_DRAIN_DELAY_S": "0",
-    }
-    command = sys.executable, "-m", "services.query"
-    process = await asyncio.create_subprocess_exec(
-        *command, env=os.environ | environment, preexec_fn=allow_few_files
+    addresses = DeploymentAddresses("127.0.0.1:1", valkey_address, namespace, PARTITIONS, str(tmp_path), {})
+    environment = (
+        os.environ | commands.environment(addresses) | {"TALLY_PORT": str(port), "TALLY_DRAIN_DELAY_S": "0"}
     )
+    command = sys.executable, "-m", "services.query"
+    process = await asyncio.create_subprocess_exec(*command, env=environment, preexec_fn=allow_few_files)
     headers = {"authorization": f"Bearer {key}"}
     limits = httpx.Limits(max_connections=None)
     url = f"http://127.0.0.1:{port}"
     async with http_client(base_url=url, headers=headers, timeout=10, limits=limits) as client:
 
-        async def is_there() -> bool:
-            try:
-                return (await client.get("/contests/song/vote_updates")).status_code == 200
-            except httpx.TransportError:
-                return False
-
-        async def listen() -> None:
-            async with client.stream("GET", STREAM) as response:
+        async def listen(number: int) -> None:
+            path = PUBLIC_STREAM if number % 3 == 0 else f"{COUNTS}/stream?sources={number % 3 == 1}"
+            async with client.stream("GET", path) as response:
                 stream = Stream(response)
-                await stream.next("counts")
+                await stream.counts(0)
+                ready.release()
+                await stream.counts(3)
                 ready.release()
                 with pytest.raises(EndOfStream):
                     await stream.next()
 
-        await eventually(is_there)
+        async def all_are_ready() -> None:
+            async with asyncio.timeout(60):
+                for _ in range(LISTENERS):
+                    await ready.acquire()
+
+        assert (await final_answer(lambda: client.get(COUNTS))).status_code == 200
         ready = asyncio.Semaphore(0)
-        listening = asyncio.gather(*(listen() for _ in range(LISTENERS)))
-        async with asyncio.timeout(60):
-            for _ in range(LISTENERS):
-                await ready.acquire()
+        listening = asyncio.gather(*(listen(number) for number in range(LISTENERS)))
+        await all_are_ready()
+        for number in range(3):
+            await env.vote("a", voter=f"v{number}")
+        await all_are_ready()
         began = time.monotonic()
         process.send_signal(signal.SIGTERM)
         await listening
