@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,20 +28,18 @@ from tests.support.web_host import WebHost, open_host
 MAX_BYTES = 100_000
 
 
+@dataclass
 class Place:
     """The catalogue's service over both environments and an object store."""
 
-    def __init__(
-        self, front: HttpMiddleware, environments: dict[str, Catalogue], store: Store, decoders: Decoders
-    ) -> None:
-        self.front = front
-        self.environments = environments
-        self.store = store
-        self.decoders = decoders
+    front: HttpMiddleware
+    environments: dict[str, Catalogue]
+    store: Store
+    decoders: Decoders
 
-    async def names(self, key: str = "", environment: str = "production") -> list[str]:
-        """Return the names of an image's objects in the store, without their common prefix."""
-        prefix = f"{environment_files(self.environments[environment].namespace)}images"
+    async def names(self, key: str, environment: str = "production", of: str = "images") -> list[str]:
+        """Return the names of an image's or file's objects in the store, without their common prefix."""
+        prefix = f"{environment_files(self.environments[environment].namespace)}{of}"
         return [name.rsplit("/", 1)[1] for name in await self.store.names(prefix) if f"/{key}/" in name]
 
     @asynccontextmanager
@@ -115,4 +114,10 @@ async def host() -> AsyncIterator[WebHost]:
 async def client(place: Place) -> AsyncIterator[httpx.AsyncClient]:
     """Of an account of its own, with all permissions, in production."""
     async with place.legacy() as client:
+        yield client
+
+
+@pytest.fixture
+async def anonymous(place: Place) -> AsyncIterator[httpx.AsyncClient]:
+    async with place.anonymous() as client:
         yield client

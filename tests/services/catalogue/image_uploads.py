@@ -30,7 +30,7 @@ async def uploaded(client: httpx.AsyncClient, data: bytes | None = None, **parts
     return found
 
 
-def media_code(answer: httpx.Response) -> tuple[int, str]:
+def legacy_code(answer: httpx.Response) -> tuple[int, str]:
     """Return status and code of an error in the legacy API's form."""
     return answer.status_code, answer.json()["error"]["code"]
 

@@ -26,12 +26,22 @@ async def made(client: httpx.AsyncClient, headers: dict[str, str] | None = None,
     return found
 
 
+async def refusal(client: httpx.AsyncClient, **body: Any) -> tuple[int, str, str]:
+    """Status and code of a refused key, and the member or permission that is wrong."""
+    answer = (await client.post("/keys", json={"permissions": ["content:read"]} | body)).json()
+    return answer["status"], answer["code"], answer.get("permission") or answer["errors"][0]["pointer"]
+
+
 def bearer(key: dict[str, Any]) -> dict[str, str]:
     return {"authorization": f"Bearer {key['api_key']}"}
 
 
 async def status_with(client: httpx.AsyncClient, key: dict[str, Any]) -> int:
     return (await client.get("/contests", headers=bearer(key))).status_code
+
+
+async def are_refused(client: httpx.AsyncClient, *keys: dict[str, Any]) -> bool:
+    return {await status_with(client, key) for key in keys} == {401}
 
 
 async def test_a_key_is_made_shown_once_used_and_revoked(client: httpx.AsyncClient) -> None:
@@ -48,11 +58,7 @@ async def test_a_key_is_made_shown_once_used_and_revoked(client: httpx.AsyncClie
     assert listed["data"][0] == read.json()
     assert key["api_key"].rpartition("_")[2] not in str(listed)
     assert (await client.delete(answer.headers["location"])).status_code == 204
-
-    async def is_refused() -> bool:
-        return await status_with(client, key) == 401
-
-    await eventually(is_refused)
+    await eventually(lambda: are_refused(client, key))
     assert code(await client.delete(answer.headers["location"])) == (404, "not_found")
     assert code(await client.get(answer.headers["location"])) == (404, "not_found")
 
@@ -72,72 +78,59 @@ async def test_every_route_needs_the_permission(place: Place, client: httpx.Asyn
 
 async def test_nobody_hands_out_a_permission_that_he_lacks(place: Place, client: httpx.AsyncClient) -> None:
     account = client.headers["x-account"]
-    async with place.client("keys:manage", "content:read", account=account) as manager:
-        refused = await manager.post("/keys", json={"permissions": ["content:read", "votes:write"]})
-        assert (code(refused), refused.json()["permission"]) == ((403, "forbidden"), "votes:write")
-        assert set((await made(manager, permissions=["keys:manage", "content:read"]))["permissions"]) == {
-            "keys:manage",
-            "content:read",
-        }
-        unknown = await manager.post("/keys", json={"permissions": ["everything"]})
-        assert (code(unknown), unknown.json()["errors"][0]["pointer"]) == (
-            (422, "validation_failed"),
-            "/permissions",
-        )
+    own = ["keys:manage", "content:read"]
+    async with place.client(*own, account=account) as manager:
+        more = {"permissions": ["content:read", "votes:write"]}
+        assert await refusal(manager, **more) == (403, "forbidden", "votes:write")
+        assert set((await made(manager, permissions=own))["permissions"]) == set(own)
+        wrong = (422, "validation_failed", "/permissions")
+        assert await refusal(manager, permissions=["everything"]) == wrong
+        assert code(await manager.post("/keys", json={})) == (422, "validation_failed")
 
 
-async def test_nobody_hands_out_more_time_networks_or_rate_than_he_has(place: Place) -> None:
+async def test_nobody_hands_out_more_time_networks_or_rate_than_he_has(
+    place: Place, client: httpx.AsyncClient
+) -> None:
     writer, account = place.environments["production"].writer, "narrow"
     rules = KeyRules("", microseconds(parse_timestamp(LATER)), ("127.0.0.0/8", "2001:db8::/32"), 7)
     issued = await issue_key(writer, account, PERMISSIONS, rules)
-    async with place.anonymous() as client:
-        client.headers["authorization"] = f"Bearer {issued.api_key}"
-        inherited = await made(client)
+    async with place.anonymous() as limited:
+        limited.headers["authorization"] = f"Bearer {issued.api_key}"
+        inherited = await made(limited)
         assert (inherited["expires"], inherited["rate"]) == (LATER, 7)
         assert inherited["networks"] == ["127.0.0.0/8", "2001:db8::/32"]
         narrower: dict[str, Any] = {"expires": "2097-01-01T00:00:00Z", "networks": ["127.0.0.1/32"], "rate": 1}
-        assert (await made(client, **narrower))["networks"] == ["127.0.0.1/32"]
-        for body, pointer in (
-            ({"expires": LATEST}, "/expires"),
-            ({"networks": ["127.0.0.0/7"]}, "/networks"),
-            ({"networks": ["127.0.0.0/8", "192.0.2.0/24"]}, "/networks"),
-            ({"networks": ["2001:db9::/32"]}, "/networks"),
-            ({"rate": 8}, "/rate"),
-            ({"rate": 0}, "/rate"),
-        ):
-            refused = await client.post("/keys", json={"permissions": ["content:read"]} | body)
-            assert (refused.status_code, [each["pointer"] for each in refused.json()["errors"]]) == (
-                422,
-                [pointer],
-            )
-
-
-async def test_without_a_rate_of_his_own_nobody_exceeds_that_of_the_deployment(client: httpx.AsyncClient) -> None:
+        assert (await made(limited, **narrower))["networks"] == ["127.0.0.1/32"]
+        wider: list[tuple[str, Any]] = [
+            ("expires", LATEST),
+            ("networks", ["127.0.0.0/7"]),
+            ("networks", ["127.0.0.0/8", "192.0.2.0/24"]),
+            ("networks", ["2001:db9::/32"]),
+            ("rate", 8),
+            ("rate", 0),
+        ]
+        for name, value in wider:
+            assert await refusal(limited, **{name: value}) == (422, "validation_failed", f"/{name}"), value
     assert (await made(client, rate=1))["rate"] == 1
-    for rate in (0, 1_000_000):
-        refused = await client.post("/keys", json={"permissions": ["content:read"], "rate": rate})
-        assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/rate")
+    more_than_the_deployment_s = 1_000_000
+    assert await refusal(client, rate=more_than_the_deployment_s) == (422, "validation_failed", "/rate")
 
 
 @pytest.mark.parametrize(
-    ("body", "pointer"),
+    ("name", "value"),
     [
-        ({}, "/permissions"),
-        ({"permissions": []}, "/permissions"),
-        ({"name": "a\nb"}, "/name"),
-        ({"name": "x" * 101}, "/name"),
-        ({"expires": "2020-01-01T00:00:00Z"}, "/expires"),
-        ({"networks": ["everywhere"]}, "/networks"),
-        ({"rate": -1}, "/rate"),
-        ({"api_key": "tk_"}, "/api_key"),
+        ("permissions", None),
+        ("permissions", []),
+        ("name", "a\nb"),
+        ("name", "x" * 101),
+        ("expires", "2020-01-01T00:00:00Z"),
+        ("networks", ["everywhere"]),
+        ("rate", -1),
+        ("api_key", "tk_"),
     ],
 )
-async def test_a_key_that_is_none_is_refused(
-    client: httpx.AsyncClient, body: dict[str, Any], pointer: str
-) -> None:
-    sent = body if not body or "permissions" in body else {"permissions": ["content:read"]} | body
-    refused = await client.post("/keys", json=sent)
-    assert (code(refused), refused.json()["errors"][0]["pointer"]) == ((422, "validation_failed"), pointer)
+async def test_a_key_that_is_none_is_refused(client: httpx.AsyncClient, name: str, value: Any) -> None:
+    assert await refusal(client, **{name: value}) == (422, "validation_failed", f"/{name}")
 
 
 async def test_a_repeated_request_makes_one_key_and_shows_it_once(client: httpx.AsyncClient) -> None:
@@ -174,24 +167,16 @@ async def family(client: httpx.AsyncClient) -> list[dict[str, Any]]:
     return [manager, child, await made(client, headers=bearer(child))]
 
 
-async def test_a_key_names_the_one_that_made_it(client: httpx.AsyncClient) -> None:
-    manager, child, grandchild = await family(client)
-    assert (child["parent"], grandchild["parent"]) == (manager["key_id"], child["key_id"])
-    listed = {key["key_id"]: key["parent"] for key in (await client.get("/keys")).json()["data"]}
-    assert (listed[child["key_id"]], listed[grandchild["key_id"]]) == (manager["key_id"], child["key_id"])
-
-
 async def test_keys_end_with_the_one_that_they_descend_from(client: httpx.AsyncClient) -> None:
     manager, child, grandchild = await family(client)
     other = await made(client)
+    parents = {key["key_id"]: key["parent"] for key in (await client.get("/keys")).json()["data"]}
+    assert parents[child["key_id"]] == child["parent"] == manager["key_id"]
+    assert parents[grandchild["key_id"]] == grandchild["parent"] == child["key_id"]
     assert (await client.delete(f"/keys/{manager['key_id']}")).status_code == 204
     assert not any([await is_live(client, key) for key in (manager, child, grandchild)])
     assert await is_live(client, other)
-
-    async def are_refused() -> bool:
-        return {await status_with(client, key) for key in (manager, child, grandchild)} == {401}
-
-    await eventually(are_refused)
+    await eventually(lambda: are_refused(client, manager, child, grandchild))
 
 
 async def test_descendants_can_be_kept_and_still_belong_to_their_ancestor(client: httpx.AsyncClient) -> None:
@@ -210,18 +195,16 @@ async def test_descendants_can_be_kept_and_still_belong_to_their_ancestor(client
 async def test_a_revoked_key_makes_no_other(place: Place) -> None:
     """As if the request had passed its authentication just before the revocation."""
     writer, account = place.environments["production"].writer, "raced"
-    parent = KeyAncestor("0123456789abcdef", None)
-    with pytest.raises(UnknownKey):
-        await issue_key(writer, account, ["content:read"], ancestors=(parent,))
     elsewhere = await issue_key(writer, "another", ["content:read"])
-    with pytest.raises(UnknownKey):
-        await issue_key(writer, account, ["content:read"], ancestors=(KeyAncestor(elsewhere.key_id, None),))
+    for parent in ("0123456789abcdef", elsewhere.key_id):
+        with pytest.raises(UnknownKey):
+            await issue_key(writer, account, ["content:read"], ancestors=(KeyAncestor(parent, None),))
 
 
 async def test_a_key_descends_from_at_most_four_others(client: httpx.AsyncClient) -> None:
-    key, depth = await made(client, permissions=["keys:manage"]), 1
-    while depth < 4:
-        key, depth = await made(client, permissions=["keys:manage"], headers=bearer(key)), depth + 1
+    key = await made(client, permissions=["keys:manage"])
+    for _ in range(3):
+        key = await made(client, permissions=["keys:manage"], headers=bearer(key))
     refused = await client.post("/keys", json={"permissions": ["keys:manage"]}, headers=bearer(key))
     assert code(refused) == (422, "validation_failed")
 

@@ -1,6 +1,7 @@
 """Article feeds: a change of their pages is one event, also under concurrent changes."""
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -13,13 +14,13 @@ from libs.legacy.feeds import PAGE_ITEMS, Pages
 from tests.services.catalogue.conftest import Place
 
 
+@dataclass
 class Reel:
     """A feed of an account's, and articles for it."""
 
-    def __init__(self, record_service: RecordService, client: httpx.AsyncClient, key: str) -> None:
-        self.record_service = record_service
-        self.client = client
-        self.key = key
+    record_service: RecordService
+    client: httpx.AsyncClient
+    key: str
 
     @property
     def path(self) -> str:
