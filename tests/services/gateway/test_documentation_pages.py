@@ -1,25 +1,36 @@
-"""The documentation's pages load everything from their own origin."""
+"""The gateway's pages: documentation, which loads everything from its own origin, and the index."""
 
 import re
-from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from libs.contracts.asyncapi import asyncapi_document
+from libs.web.door.client_address import Proxies
+from libs.web.door.rate_limits import RateLimits
 from libs.web.server.http_middleware import HttpMiddleware
-from services.gateway.app import build
+from libs.web.settings import HostSettings
+from services.gateway.app import VERSION, build
+from services.gateway.pages import LINKS, asyncapi_module, asyncapi_page, index_module
 
 FOREIGN = re.compile(r"(?:https?:)?//[a-z0-9.-]+", re.IGNORECASE)
 NAMED = re.compile(r"(?:src|href|spec-url)=\"([^\"]+)\"")
+LOG = "tally", 16, "0.1.0"
+DOCUMENT = asyncapi_document(*LOG)
+BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+
+def open_client(limits: RateLimits | None = None) -> httpx.AsyncClient:
+    app = build([index_module("Tallykeeper", VERSION), asyncapi_module(*LOG)])
+    transport = httpx.ASGITransport(HttpMiddleware(app, limits=limits))
+    return httpx.AsyncClient(transport=transport, base_url="http://here")
 
 
 @pytest.fixture
-async def client() -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=HttpMiddleware(build([])))
-    async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
-        yield client
+def client() -> httpx.AsyncClient:
+    return open_client()
 
 
 @pytest.mark.parametrize("path", ["/docs", "/docs/", "/redoc"])
@@ -35,6 +46,7 @@ async def test_a_page_names_no_foreign_host_and_all_that_it_names_is_there(
         assert urlsplit(address).path.startswith("/")
         found = await client.get(address)
         assert (found.status_code, len(found.content) > 100) == (200, True), address
+        assert not re.search(r"src: ?[\"'](?:https?:)?//", found.text), f"{address} asks for foreign pictures"
 
 
 async def test_pages_run_no_script_of_their_own_and_load_nothing_from_elsewhere(client: httpx.AsyncClient) -> None:
@@ -50,7 +62,32 @@ async def test_pages_run_no_script_of_their_own_and_load_nothing_from_elsewhere(
         assert not any(FOREIGN.match(source) for sources in policy.values() for source in sources)
 
 
-@pytest.mark.parametrize("path", ["/docs", "/redoc"])
-async def test_no_script_asks_for_pictures_from_elsewhere(client: httpx.AsyncClient, path: str) -> None:
-    for address in NAMED.findall((await client.get(path)).text):
-        assert not re.search(r"src: ?[\"'](?:https?:)?//", (await client.get(address)).text), address
+async def test_the_log_is_described_as_a_page_to_browsers_and_as_a_document_to_programs(
+    client: httpx.AsyncClient,
+) -> None:
+    page, program = await client.get("/asyncapi", headers=BROWSER), await client.get("/asyncapi")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "script" not in page.headers["content-security-policy"]
+    assert page.text == asyncapi_page(DOCUMENT)
+    for name, channel in DOCUMENT["channels"].items():
+        assert f"<h2>{name}: <code>{channel['address']}</code></h2>" in page.text
+    for part in ("<h3>VoteCast</h3>", "<code>voter</code> string", "<h3>RecordCreated</h3>"):
+        assert part in page.text
+    assert program.json() == DOCUMENT
+    assert {page.headers["vary"], program.headers["vary"]} == {"Accept"}
+
+
+async def test_the_index_has_the_same_links_for_browsers_and_programs(client: httpx.AsyncClient) -> None:
+    page, program = await client.get("/", headers=BROWSER), await client.get("/")
+    assert page.headers["content-type"].startswith("text/html")
+    assert re.findall(r'<a href="([^"]+)"', page.text) == list(LINKS.values())
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert program.json() == {"name": "Tallykeeper", "version": VERSION} | LINKS
+    assert program.headers["vary"] == "Accept"
+    assert (await client.post("/")).status_code == 405
+
+
+async def test_the_index_is_limited_by_address_whatever_credentials_are_sent() -> None:
+    client = open_client(RateLimits(HostSettings(rate_per_address=1), Proxies()))
+    answers = [await client.get("/", headers={"authorization": f"Bearer {n}"}) for n in range(30)]
+    assert 429 in {answer.status_code for answer in answers}

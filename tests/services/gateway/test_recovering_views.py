@@ -93,21 +93,21 @@ class Deployment:
         headers = {"authorization": f"Bearer {api_key}", "service-brand": ACCOUNT, "service-key": api_key}
         return httpx.AsyncClient(transport=transport, base_url="http://gateway", headers=headers, timeout=30)
 
-    async def answers(self, path: str, status: int, api: Api | None = None) -> httpx.Response:
-        """Once it does."""
-        client = (api or self.api).client
-
-        async def ask() -> httpx.Response:
-            answer = await client.get(path)
-            assert answer.status_code == status, answer.text
-            return answer
-
-        return await eventually(ask)
-
     async def changes(self, one: Made, **members: str) -> httpx.Response:
         changed = await final_answer(lambda: self.api.client.patch(one.contest.path, json=members))
         assert changed.status_code == 200, changed.text
         return changed
+
+    @asynccontextmanager
+    async def recording(self) -> AsyncIterator[Made]:
+        """Make a contest with a source and a vote; a projector runs within the context."""
+        async with self.projecting():
+            await self.settled()
+            yield await made(self.api)
+
+    async def recorded(self) -> Made:
+        async with self.recording() as one:
+            return one
 
     async def keep(self, part: str = "*") -> Dump:
         """The views as they are."""
@@ -165,10 +165,11 @@ async def _issued(kafka: str, settings: Settings) -> str:
 
 @dataclass
 class Made:
-    """A contest with a source and a vote, and every question about them."""
+    """A contest with a source and a vote, its record, and every question about them."""
 
     contest: Contest
     vote_id: str
+    record: Any = None
 
     def questions(self, client: httpx.AsyncClient) -> dict[str, httpx.Request]:
         """Return requests that can be sent repeatedly: their ids stay the same."""
@@ -211,7 +212,25 @@ async def made(api: Api) -> Made:
         return counts.status_code == 200 and counts.json()["count"] == 1
 
     await eventually(is_counted)
+    made.record = (await answered(api, contest.path)).json()
     return made
+
+
+async def answered(api: Api, path: str) -> httpx.Response:
+    """Return the first answer that is 200."""
+
+    async def answer() -> httpx.Response:
+        found = await api.client.get(path)
+        assert found.status_code == 200, found.text
+        return found
+
+    return await eventually(answer)
+
+
+async def assert_recovered(one: Made, api: Api) -> None:
+    """The record is what it was, and the vote is there."""
+    assert (await answered(api, one.contest.path)).json() == one.record
+    await answered(api, f"{one.contest.path}/votes/{one.vote_id}?voter_id=v1")
 
 
 async def assert_available(one: Made, api: Api) -> None:
@@ -230,10 +249,7 @@ async def assert_unavailable(one: Made, api: Api, *, but_for: str = "") -> None:
 
 
 async def test_nothing_is_absent_while_an_emptied_view_is_not_folded_again(deployment: Deployment) -> None:
-    async with deployment.projecting():
-        await deployment.settled()
-        one = await made(deployment.api)
-        before = await deployment.answers(one.contest.path, 200)
+    one = await deployment.recorded()
     await deployment.empty()
     await assert_unavailable(one, deployment.api)
     await assert_unavailable(one, deployment.api)  # nothing was learned from the first answers
@@ -246,22 +262,19 @@ async def test_nothing_is_absent_while_an_emptied_view_is_not_folded_again(deplo
         ready = await other.client.get("/readyz")
         assert (ready.status_code, ready.json()["dependencies"]["keys"]) == (503, "unavailable")
         async with deployment.projecting():
-            assert (await deployment.answers(one.contest.path, 200)).json() == before.json()
-            await deployment.answers(f"{one.contest.path}/votes/{one.vote_id}?voter_id=v1", 200)
+            await assert_recovered(one, deployment.api)
             await assert_available(one, other)
 
 
 async def test_an_acknowledged_change_survives_a_view_that_came_back_older(deployment: Deployment) -> None:
     """A PATCH that equals the older record is no reason to write nothing, nor to say that it took effect."""
-    async with deployment.projecting():
-        await deployment.settled()
-        one = await made(deployment.api)
+    async with deployment.recording() as one:
         kept = await deployment.keep()
         changed = await deployment.changes(one, title="Newer")
     await deployment.bring_back(kept)
     await assert_unavailable(one, deployment.api, but_for="status")  # the vote is in the older view, too
     async with deployment.projecting():
-        now = await deployment.answers(one.contest.path, 200)
+        now = await answered(deployment.api, one.contest.path)
         assert now.json()["title"] == "Newer"
         again = await deployment.changes(one, title="Final")
         assert again.json()["title"] == "Final"
@@ -269,11 +282,9 @@ async def test_an_acknowledged_change_survives_a_view_that_came_back_older(deplo
 
 
 async def test_hidden_counts_stay_hidden_over_a_view_from_before_they_were(deployment: Deployment) -> None:
-    async with deployment.projecting():
-        await deployment.settled()
-        one = await made(deployment.api)
+    async with deployment.recording() as one:
         results = f"/public{one.contest.path}/results"
-        assert (await deployment.answers(results, 200)).json()
+        assert (await answered(deployment.api, results)).json()
         kept = await deployment.keep()
         assert (await one.contest.change(vote_visibility="hidden")).status_code == 200
         hidden = await final_answer(lambda: deployment.api.client.get(results))
@@ -293,22 +304,17 @@ async def test_one_emptied_partition_holds_back_its_accounts_alone(deployment: D
     partition = topic.partition_of(ACCOUNT)
     other = next(f"other{n}" for n in range(99) if topic.partition_of(f"other{n}") != partition)
     views = CatalogueViews(deployment.valkey, deployment.settings.namespace)
-    async with deployment.projecting():
-        await deployment.settled()
-        one = await made(deployment.api)
+    one = await deployment.recorded()
     await deployment.empty(f"{{c{partition}.*")
     assert code(await deployment.api.client.get(one.contest.path)) == (503, "views_unavailable")
     assert (await one.contest.vote(voter="v3")).status_code in (201, 503), "what is known of the contest may do"
     assert await views.page(other, "contests", limit=1) == []
     async with deployment.projecting():
-        await deployment.answers(one.contest.path, 200)
+        await answered(deployment.api, one.contest.path)
 
 
 async def test_nothing_is_absent_while_kafka_is_away_during_the_recovery(deployment: Deployment) -> None:
-    async with deployment.projecting():
-        await deployment.settled()
-        one = await made(deployment.api)
-        before = await deployment.answers(one.contest.path, 200)
+    one = await deployment.recorded()
     await deployment.empty()
     async with proxy(deployment.settings.kafka_bootstrap_servers) as kafka:
         kafka.shut()
@@ -319,8 +325,7 @@ async def test_nothing_is_absent_while_kafka_is_away_during_the_recovery(deploym
             for api in (deployment.api, other):
                 await assert_unavailable(one, api)
             kafka.open()
-            assert (await deployment.answers(one.contest.path, 200, other)).json() == before.json()
-            await deployment.answers(f"{one.contest.path}/votes/{one.vote_id}?voter_id=v1", 200, other)
+            await assert_recovered(one, other)
             await assert_available(one, deployment.api)
 
 
@@ -334,14 +339,12 @@ async def test_nothing_is_absent_while_valkey_is_frozen(
         async with through.projecting(), through.another_process() as api:
             await deployment.settled()
             one = await made(api)
-            before = await deployment.answers(one.contest.path, 200, api)
             with monkeypatch.context() as impatient:
                 impatient.setattr(views_client, "TIMEOUT_S", 1.0)
                 valkey.freeze()
                 for _ in range(2):
                     await assert_unavailable(one, api)
                 valkey.open()
-            assert (await deployment.answers(one.contest.path, 200, api)).json() == before.json()
-            await deployment.answers(f"{one.contest.path}/votes/{one.vote_id}?voter_id=v1", 200, api)
+            await assert_recovered(one, api)
             await deployment.settled()
             await assert_available(one, api)

@@ -6,7 +6,9 @@ import subprocess
 import sys
 import uuid
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -20,6 +22,7 @@ from services.cli.__main__ import app
 from services.gateway.settings import Settings
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
+from tests.support.retried import final_answer
 
 PASSWORD = "hunter2-f00d"
 NOBODY = "127.0.0.1:1"
@@ -62,35 +65,25 @@ async def gateway(tmp_path: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Path
     log, objects = tmp_path / "log", tmp_path / "secret-bucket"
     environment = os.environ | AWAY | {"TALLY_STORAGE_URL": str(objects), "TALLY_PORT": str(port)}
     environment["TALLY_VALKEY_URL"] = f"redis://:{PASSWORD}@127.0.0.1:{valkey_port}/0"
-    command = [sys.executable, "-m", "services.gateway"]
     options = ("--port", str(valkey_port), "--requirepass", PASSWORD, "--save", "", "--dir", str(tmp_path))
-    with log.open("wb") as out:
-        valkey = subprocess.Popen([find_valkey(), *options], stdout=subprocess.DEVNULL)  # noqa: ASYNC220
-        try:
-            await eventually(lambda: answers(environment["TALLY_VALKEY_URL"]))
-            process = subprocess.Popen(command, env=environment, stdout=out, stderr=out)  # noqa: ASYNC220
-        except BaseException:
-            valkey.kill()
-            raise
-    try:
+    with log.open("wb") as out, ExitStack() as running:
+
+        def start(output: Any, *command: str) -> subprocess.Popen[bytes]:
+            process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+            running.callback(process.wait)
+            running.callback(process.kill)
+            return process
+
+        valkey = start(subprocess.DEVNULL, str(find_valkey()), *options)
+        await eventually(lambda: answers(environment["TALLY_VALKEY_URL"]))
+        start(out, sys.executable, "-m", "services.gateway")
         async with http_client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
-
-            async def lives() -> bool:
-                try:
-                    return (await client.get("/livez")).status_code == 200
-                except httpx.TransportError:
-                    return False
-
-            await eventually(lives)
+            await final_answer(lambda: client.get("/livez"))
             valkey.kill()
             valkey.wait()
             shutil.rmtree(objects)
             objects.write_text("no directory")
             yield client, log
-    finally:
-        for each in (process, valkey):
-            each.kill()
-            each.wait()
 
 
 async def test_callers_receive_no_address_and_the_log_says_why_without_a_password(

@@ -13,7 +13,6 @@ import pytest
 from libs.contracts.votes_log import VotesLog
 from libs.deployment.identity import create_deployment
 from libs.deployment.settings import DeploymentAddresses
-from libs.kafka.settings import KafkaSettings
 from libs.local_stack.child_process import Reaper
 from libs.local_stack.data_dir import DataDir
 from libs.local_stack.ports import free_ports
@@ -22,6 +21,7 @@ from libs.local_stack.settings import StackSettings, Topology
 from libs.local_stack.startup_report import Silence
 from libs.storage.object_store import open_store
 from services.cli import bootstrap
+from tests.support import commands
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
 
@@ -34,16 +34,11 @@ class Process:
     """A service in a process of its own, asked at its port for operators."""
 
     def __init__(self, name: str, port: int, log: Path, environment: dict[str, str]) -> None:
-        self.name = name
         self._log = log
         self._url = f"http://127.0.0.1:{port}"
         with log.open("wb") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", f"services.{name}"],
-                env=os.environ | environment,
-                stdout=output,
-                stderr=output,
-            )
+            command = [sys.executable, "-m", f"services.{name}"]
+            self._process = subprocess.Popen(command, env=os.environ | environment, stdout=output, stderr=output)
 
     def said(self) -> str:
         return self._log.read_text()
@@ -51,20 +46,19 @@ class Process:
     async def says(self, text: str) -> None:
         await eventually(lambda: text in self.said())
 
-    async def status(self, path: str) -> tuple[int, dict[str, str]]:
+    async def status(self, path: str) -> int:
         assert self._process.poll() is None, self.said()
         try:
             async with http_client(base_url=self._url) as client:
-                answer = await client.get(path)
+                return (await client.get(path)).status_code
         except httpx.TransportError:
-            return 0, {}
-        return answer.status_code, answer.json().get("dependencies", {})
+            return 0
 
     async def is_alive_and_not_ready(self) -> bool:
-        return (await self.status("/livez"))[0] == 200 and (await self.status("/readyz"))[0] == 503
+        return (await self.status("/livez"), await self.status("/readyz")) == (200, 503)
 
     async def is_ready(self) -> bool:
-        return (await self.status("/readyz"))[0] == 200
+        return await self.status("/readyz") == 200
 
     def end(self) -> None:
         self._process.kill()
@@ -72,14 +66,9 @@ class Process:
 
 
 @asynccontextmanager
-async def both(tmp_path: Path, addresses: Addresses) -> AsyncIterator[list[Process]]:
+async def both(tmp_path: Path, deployment: DeploymentAddresses) -> AsyncIterator[list[Process]]:
     port, operations_port, metrics_port = free_ports(3)
-    environment = {
-        "TALLY_KAFKA_BOOTSTRAP_SERVERS": addresses.kafka,
-        "TALLY_VALKEY_URL": addresses.valkey,
-        "TALLY_NAMESPACE": "waiting",
-        "TALLY_PARTITIONS": str(PARTITIONS),
-        "TALLY_STORAGE_URL": str(tmp_path / "objects"),
+    environment = commands.environment(deployment) | {
         "TALLY_PORT": str(port),
         "TALLY_OPERATIONS_PORT": str(operations_port),
         "TALLY_METRICS_PORT": str(metrics_port),
@@ -118,8 +107,9 @@ def later_addresses(settings: StackSettings) -> Addresses:
 
 async def test_both_wait_for_servers_and_topics_and_say_for_what(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
-    addresses = later_addresses(settings)
-    async with both(tmp_path, addresses) as processes:
+    addresses, objects = later_addresses(settings), str(tmp_path / "objects")
+    deployment = DeploymentAddresses(addresses.kafka, addresses.valkey, "waiting", PARTITIONS, objects, {})
+    async with both(tmp_path, deployment) as processes:
         for process in processes:
             await eventually(process.is_alive_and_not_ready)
             await process.says("waiting: The log cannot be reached")
@@ -129,14 +119,10 @@ async def test_both_wait_for_servers_and_topics_and_say_for_what(tmp_path: Path)
                 await process.says("waiting: topic waiting.votes does not exist")
                 await process.says("run `tally topics create`")
                 assert await process.is_alive_and_not_ready()
-            kafka = KafkaSettings(kafka_bootstrap_servers=addresses.kafka)
-            await create_deployment(kafka, VotesLog("waiting", PARTITIONS), open_store(str(tmp_path / "objects")))
+            votes = VotesLog("waiting", PARTITIONS)
+            await create_deployment(deployment.kafka_settings, votes, open_store(objects))
             for process in processes:
                 await eventually(process.is_ready)
                 assert "Traceback" not in process.said()
-            issued = await bootstrap.development_credentials(
-                DeploymentAddresses(
-                    addresses.kafka, addresses.valkey, "waiting", PARTITIONS, str(tmp_path / "objects"), {}
-                )
-            )
+            issued = await bootstrap.development_credentials(deployment)
             assert issued["api_key"].startswith("tk_")

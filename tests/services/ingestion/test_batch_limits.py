@@ -2,10 +2,12 @@
 
 import asyncio
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from libs.contracts.catalogue_events import ApiKey
 from libs.contracts.position_token import PositionTokens
 from libs.tally.errors import Overloaded
 from libs.telemetry.metrics import REGISTRY
@@ -16,18 +18,11 @@ from tests.support.eventually import eventually
 from tests.support.metrics import refusals
 from tests.support.positions import HeldSecrets
 
-
-class Key:
-    account, permissions = "acme", frozenset({"votes:write"})
-
-
-class Keys:
-    def known(self, scope: Any) -> Key:
-        return Key()
+KEY = ApiKey("acme", "k", "", ("votes:write",), 0)
 
 
 def a_worker(max_in_flight: int = 1, max_batch_bytes: int = MAX_BATCH_BYTES, votes: Any = None) -> Voting:
-    auth: Any = Keys()
+    auth: Any = SimpleNamespace(known=lambda _: KEY)
     positions = PositionTokens(HeldSecrets(b"s" * 32))
     return Voting(auth, votes, positions, max_in_flight, max_batch_bytes, Proxies())
 
@@ -82,10 +77,9 @@ async def test_votes_that_are_being_recorded_are_in_the_metrics() -> None:
             await self.may_end.wait()
             return votes
 
-    key: Any = Key()
     votes: Any = Votes()
     worker = a_worker(max_in_flight=10, votes=votes)
-    recording = asyncio.create_task(worker._take(key, [votes, votes, votes]))
+    recording = asyncio.create_task(worker._take(KEY, [votes, votes, votes]))
     await eventually(lambda: REGISTRY.get_sample_value("tally_votes_in_flight") == 3)
     votes.may_end.set()
     await recording

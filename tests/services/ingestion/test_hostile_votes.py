@@ -1,21 +1,26 @@
-"""Hostile votes and batches: any bytes give votes or errors."""
+"""Hostile votes and batches: any bytes give votes or errors, early, in few words, without delaying others."""
 
+import asyncio
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import orjson
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from libs.contracts.catalogue_events import ApiKey
 from libs.contracts.purchase_events import PurchasePlace
-from libs.contracts.validation import ValidationFailed, checked
+from libs.contracts.validation import MAX_PROBLEMS, ValidationFailed, checked
 from libs.tally.errors import TallyError
-from libs.web.errors import is_for_the_caller, problem_response
-from services.ingestion.batch_parsing import NDJSON, parse_batch
+from libs.web.errors import PayloadTooLarge, is_for_the_caller, problem_response
+from services.ingestion import vote_endpoints
+from services.ingestion.batch_parsing import MAX_BATCH, MAX_LINES, NDJSON, Ballot, parse_batch
 from services.ingestion.purchase_routes import TOKEN, _place, _token
 from services.ingestion.source_forms import ReportForm
 from services.ingestion.vote_endpoints import _item_answer, _vote_id
-from services.ingestion.vote_forms import VoteForm, parse_vote
+from services.ingestion.vote_forms import MAX_VOTE_BYTES, VoteForm, check_vote, parse_vote
 from services.ingestion.voter_pseudonyms import command
 from tests.support.hostile import mutated, mutated_text
 
@@ -81,14 +86,6 @@ def test_any_bytes_are_a_batch_whose_answer_can_be_sent(media_type: str, body: b
             assert command("c", b"s" * 32, ballot.vote, ballot.vote_id or "", None).vote_id == ballot.vote_id
 
 
-def test_an_item_of_half_a_character_spoils_no_answer() -> None:
-    items = parse_batch(JSON, b'{"votes": [' + LONE + b"," + LINES[0] + b"]}")
-    first, second = (item() for item in items)
-    assert isinstance(first.vote, TallyError)
-    assert first.vote_id is None
-    assert isinstance(second.vote, VoteForm)
-
-
 @given(mutated_text("abc-123", "v1"))
 def test_an_idempotency_key_is_a_vote_s_id_or_refused(key: str) -> None:
     form = VoteForm(participant_key="p", voter_id="v")
@@ -122,3 +119,125 @@ def test_a_place_in_a_list_of_purchases_is_read_as_it_was_written(at: int, key: 
 def test_another_place_is_refused(token: str) -> None:
     with suppress(ValidationFailed):
         assert TOKEN.fullmatch(":".join(map(str, _place(token) or ())))
+
+
+GOOD: dict[str, Any] = {"voter_id": "v", "participant_key": "p"}
+
+
+def refusal(ballot: Ballot) -> TallyError:
+    assert isinstance(ballot.vote, TallyError)
+    return ballot.vote
+
+
+def many(wrong: int) -> dict[str, Any]:
+    return {str(at): "x" for at in range(wrong)}
+
+
+HOSTILE: dict[str, Callable[[], dict[str, Any]]] = {
+    "sub-ratings": lambda: {**GOOD, "rating": {"value": 1, "sub_ratings": many(300_000)}},
+    "positions": lambda: {"voter_id": "v", "positions": dict.fromkeys(many(300_000), 1)},
+    "members": lambda: {**GOOD, **many(300_000)},
+    "lists": lambda: {**GOOD, "vote_id": [[]] * 300_000},
+    "text": lambda: {**GOOD, "vote_id": "x" * 4_000_000},
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("form", [JSON, NDJSON])
+def test_a_vote_of_megabytes_is_refused_in_a_few_words(name: str, form: str) -> None:
+    item = orjson.dumps(HOSTILE[name]())
+    body = item if form == NDJSON else b'{"votes": [%s]}' % item
+    if name == "lists" and form == JSON:
+        with pytest.raises(PayloadTooLarge):
+            parse_batch(form, body)
+        return
+    (read,) = parse_batch(form, body)
+    ballot = read()
+    assert refusal(ballot).code == "payload_too_large"
+    assert ballot.vote_id is None
+    assert len(orjson.dumps(refusal(ballot).data)) < 200
+
+
+@pytest.mark.parametrize(
+    ("sent", "named"),
+    [
+        (GOOD | many(100), MAX_PROBLEMS),
+        (GOOD | many(5_000), 1),
+        (GOOD | {"rating": {"value": 1, "sub_ratings": many(501)}}, 1),
+        ({"voter_id": "v", "positions": dict.fromkeys(many(101), 1)}, 1),
+    ],
+    ids=["many members", "too many members", "sub-ratings", "positions"],
+)
+def test_of_many_faults_the_first_are_named_and_a_large_object_is_one(sent: dict[str, Any], named: int) -> None:
+    """Its members are not looked at one by one."""
+    with pytest.raises(TallyError) as alone:
+        parse_vote(orjson.dumps(sent))
+    within = check_vote(sent)
+    assert isinstance(within, TallyError)
+    for refused in (alone.value, within):
+        errors = refused.data["errors"]
+        assert (refused.code, len(errors)) == ("validation_failed", named)
+        assert named > 1 or "members" in errors[0]["message"]
+
+
+def test_a_vote_as_large_as_it_may_be_is_read() -> None:
+    ratings = {"x" * 100 + str(at): 1.5 for at in range(500)}
+    item = orjson.dumps({**GOOD, "rating": {"value": 1, "sub_ratings": ratings}})
+    assert MAX_VOTE_BYTES * 0.8 < len(item) < MAX_VOTE_BYTES
+    for form, body in ((JSON, b'{"votes": [%s]}' % item), (NDJSON, item)):
+        (read,) = parse_batch(form, body)
+        assert not isinstance(read().vote, TallyError)
+
+
+@pytest.mark.parametrize(
+    ("form", "body"),
+    [
+        (NDJSON, b"\n" * (MAX_LINES + 1)),
+        (NDJSON, b"{}\n" * (MAX_BATCH + 1)),
+        (JSON, b'{"votes": [' + b"[]," * 2_000_000 + b"[]]}"),
+        (JSON, b'{"votes": [' + b"1," * MAX_BATCH + b"1]}"),
+    ],
+)
+def test_a_batch_of_too_many_is_refused_whole(form: str, body: bytes) -> None:
+    with pytest.raises(PayloadTooLarge):
+        parse_batch(form, body)
+
+
+@pytest.mark.parametrize(
+    ("form", "bad", "problem"),
+    [
+        (JSON, b"[" * 200 + b"]" * 200, "malformed_json"),
+        (JSON, LONE, "payload_too_large"),
+        (NDJSON, b'{"voter_id": "v", "count": 1e400}', "malformed_json"),
+        (NDJSON, b'{"voter_id": "v", "count": %s}' % (b"9" * 30), "validation_failed"),
+        (NDJSON, b'{"voter_id": "v", "count": NaN}', "malformed_json"),
+        (NDJSON, b'{"voter_id": "v", "count": Infinity}', "malformed_json"),
+    ],
+    ids=["nested deeply", "half a character", "1e400", "30 digits", "NaN", "Infinity"],
+)
+def test_a_bad_item_spoils_itself_alone(form: str, bad: bytes, problem: str) -> None:
+    good = orjson.dumps(GOOD)
+    items = good, bad, good
+    body = b"\n".join(items) if form == NDJSON else b'{"votes": [%s]}' % b",".join(items)
+    first, spoilt, last = (item() for item in parse_batch(form, body))
+    assert (refusal(spoilt).code, spoilt.vote_id) == (problem, None)
+    assert isinstance(first.vote, VoteForm)
+    assert isinstance(last.vote, VoteForm)
+
+
+async def test_others_have_their_turn_while_a_batch_is_read() -> None:
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(other())
+    items = parse_batch(NDJSON, b"\n".join([orjson.dumps(GOOD | many(900))] * 200))
+    key = ApiKey("a", "k", "", ("votes:write",), 0)
+    ballots = await vote_endpoints.read_ballots(key, items)
+    assert len(ballots) == 200
+    beside.cancel()
+    assert turns >= 200 / vote_endpoints.TURN

@@ -1,16 +1,19 @@
-"""A rejected vote names all invalid members."""
+"""The form of a vote: a rejected one names all invalid members, another becomes a command."""
 
 from typing import Any
 
 import orjson
 import pytest
 
+from libs.contracts.pseudonyms import content_of
 from libs.contracts.validation import ValidationFailed
-from services.ingestion.batch_parsing import NDJSON, parse_batch
-from services.ingestion.vote_forms import check_vote, parse_vote
+from libs.tally.events import Rating
+from services.ingestion.vote_forms import VoteForm, check_vote, parse_vote
+from services.ingestion.voter_pseudonyms import command
 
 FAULTY: dict[str, Any] = {"participant_key": 7, "unheard": True, "count": 0}
 POINTERS = {"/participant_key", "/unheard", "/count", ""}
+SECRET = bytes(32)
 
 
 def test_a_vote_alone_and_one_of_a_batch_name_faults_of_all_kinds() -> None:
@@ -57,18 +60,30 @@ def test_each_member_is_checked_and_named(change: dict[str, Any], pointer: str) 
     assert [each["pointer"] for each in refused.value.data["errors"]] == [pointer]
 
 
-@pytest.mark.parametrize("number", [b"1e400", b"1" + b"0" * 30, b"NaN", b"Infinity"])
-def test_a_number_that_is_none_spoils_its_own_line_alone(number: bytes) -> None:
-    good = b'{"participant_key": "p", "voter_id": "v"}'
-    bad = b'{"participant_key": "p", "voter_id": "v", "count": ' + number + b"}"
-    first, spoilt, last = (item() for item in parse_batch(NDJSON, b"\n".join([good, bad, good])))
-    assert isinstance(spoilt.vote, Exception)
-    assert not isinstance(first.vote, Exception)
-    assert not isinstance(last.vote, Exception)
+def a_form(**members: object) -> VoteForm:
+    return VoteForm.model_validate({"participant_key": "a", "voter_id": "v"} | members)
 
 
-def test_a_misspelt_member_of_a_vote_comes_with_the_likely_name() -> None:
-    with pytest.raises(
-        ValidationFailed, match="/particpant_key: is not a known member; did you mean participant_key"
-    ):
-        parse_vote(b'{"particpant_key": "p", "voter_id": "v"}')
+def test_the_form_names_the_address_before_the_proxy() -> None:
+    named = command("c", SECRET, a_form(ip="198.51.100.7"), "id", "203.0.113.9")
+    assert named.address == command("c", SECRET, a_form(), "id", "198.51.100.7").address
+    first, second = (command("c", SECRET, a_form(ip=ip), "id", None) for ip in ("2001:DB8::1", "2001:db8:0:0:1::"))
+    assert first.address == second.address != named.address
+    assert command("c", SECRET, a_form(), "id", None).address is None
+
+
+def test_a_rating_is_kept_to_the_millionth() -> None:
+    form = a_form(rating={"value": 4.3333333, "sub_ratings": {"b": 0.1, "a": 2}})
+    asked = command("c", SECRET, form, "id", None)
+    assert asked.rating == Rating(4_333_333, (("a", 2_000_000), ("b", 100_000)))
+
+
+def test_what_is_written_out_is_the_same_content_as_what_is_left_out() -> None:
+    plain = command("c", SECRET, a_form(), "id", None)
+    spelled = command("c", SECRET, a_form(count=1, source="c-free", platform="ios", ip="198.51.100.7"), "id", None)
+    assert plain.content == spelled.content == content_of(plain.voter, "c-free", "a", 1)
+    ordered = a_form(participant_key=None, positions={"2": "b", "1": "a"})
+    again = a_form(participant_key=None, positions={"1": "a", "2": "b"})
+    assert command("c", SECRET, ordered, "id", None).content == command("c", SECRET, again, "id", None).content
+    other = a_form(rating={"value": 4.5})
+    assert len({plain.content, *(command("c", SECRET, f, "id", None).content for f in (ordered, other))}) == 3
