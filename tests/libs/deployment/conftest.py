@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
+from aiokafka.admin import NewPartitions
 
 from libs.contracts.topics import Topic, topics_of, votes_topic
 from libs.contracts.votes_log import VotesLog
 from libs.deployment.identity import check_deployment, create_deployment
 from libs.deployment.identity_guard import DeploymentGuard
 from libs.kafka.reader import LogReader
-from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
+from libs.kafka.topics import open_admin
 from libs.storage.object_store import Store, open_store
 from libs.views.valkey.client import Valkey
 from libs.views.valkey.function_loading import load_functions, open_valkey
+from tests.support.eventually import eventually
 
 
 @dataclass
@@ -47,34 +47,36 @@ class Place:
         return replace(self, partitions=partitions or self.partitions, store=store or self.store)
 
     def guard(self) -> DeploymentGuard:
-        return DeploymentGuard(self.settings, self.reader(), self._log(), self.store, self.valkey, check_s=0.2)
+        return DeploymentGuard(self.settings, self.reader(), self.log(), self.store, self.valkey, check_s=0.2)
 
     async def create(self) -> None:
-        await create_deployment(self.settings, self._log(), self.store)
+        await create_deployment(self.settings, self.log(), self.store)
 
     async def check(self) -> None:
-        await check_deployment(self.settings, self._log(), self.store)
+        await check_deployment(self.settings, self.log(), self.store)
 
-    def _log(self) -> VotesLog:
+    def log(self) -> VotesLog:
+        """Return the log as a process knows it that starts."""
         return VotesLog(self.namespace, self.partitions)
 
     async def add_partitions(self, total: int) -> None:
         grown = [topic.name for topic in topics_of(self.namespace, self.partitions)[:2]]
-        async with self._admin() as admin:
+        async with open_admin(self.settings) as admin:
             await admin.create_partitions({name: NewPartitions(total_count=total) for name in grown})
 
-    async def delete_votes(self) -> None:
-        async with self._admin() as admin:
+    async def recreate_votes(self) -> None:
+        """Delete the votes' topic and create it again, once its deletion has ended."""
+        async with open_admin(self.settings) as admin:
             await admin.delete_topics([self.votes.name])
 
-    @asynccontextmanager
-    async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
-        admin = AIOKafkaAdminClient(**connection(self.settings))
-        await admin.start()
-        try:
-            yield admin
-        finally:
-            await admin.close()
+        async def is_created() -> bool:
+            try:
+                await self.create()
+            except Exception:
+                return False
+            return True
+
+        await eventually(is_created)
 
 
 @pytest.fixture

@@ -10,21 +10,14 @@ from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.deployment import identity_guard
 from libs.kafka.errors import LogChanged, WrongTopic
 from libs.kafka.reader import LogReader
-from libs.kafka.writer import LogGuard, LogWriter
 from libs.storage.object_store import STORE_ID, find_store_id
 from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended
 from libs.tally.events import LogCreated
 from tests.libs.deployment.conftest import Place
 from tests.support.eventually import eventually
+from tests.support.log_writers import open_writer
 from tests.support.permissive_guard import UnguardedLog
 from tests.support.vote_views import VoteViews
-
-
-async def started(place: Place, guard: LogGuard) -> LogWriter:
-    writer = LogWriter(place.settings, guard=guard)
-    await writer.start()
-    await eventually(lambda: writer.ready)
-    return writer
 
 
 async def test_after_the_first_check_it_serves_and_appends(place: Place) -> None:
@@ -32,9 +25,10 @@ async def test_after_the_first_check_it_serves_and_appends(place: Place) -> None
     async with place.guard().watching() as guard:
         await guard.check()
         assert guard.refusal() is None
-        writer = await started(place, guard)
-        assert (await writer.append(place.votes.name, 1, b"{}")).offset == 1
-        await writer.stop()
+        async with open_writer(place.settings, guard) as writer:
+            assert (await writer.append(place.votes.name, 1, b"{}")).offset == 1
+        with pytest.raises(WrongTopic, match="partitions is 3, but must be 2"):
+            guard.check_partitions(place.votes.name, 3)
 
 
 async def test_another_number_of_partitions_is_refused_at_the_start(place: Place) -> None:
@@ -43,10 +37,9 @@ async def test_another_number_of_partitions_is_refused_at_the_start(place: Place
         with pytest.raises(WrongTopic, match="partitions is 2, but must be 3"):
             await guard.check()
         assert guard.refusal() is not None
-        writer = await started(place, guard)
-        with pytest.raises(NotAppended, match="does not match its stored data"):
-            await writer.append(place.votes.name, 1, b"{}")
-        await writer.stop()
+        async with open_writer(place.settings, guard) as writer:
+            with pytest.raises(NotAppended, match="does not match its stored data"):
+                await writer.append(place.votes.name, 1, b"{}")
 
 
 async def test_while_kafka_is_away_at_the_start_nothing_is_appended_and_nothing_is_wrong(place: Place) -> None:
@@ -70,15 +63,6 @@ async def test_partitions_added_while_it_runs_end_its_service(place: Place) -> N
             await guard.check()
 
 
-async def test_nothing_is_appended_where_a_writers_metadata_has_another_number(place: Place) -> None:
-    await place.create()
-    async with place.guard().watching() as guard:
-        await guard.check()
-        guard.check_partitions(place.votes.name, 2)
-        with pytest.raises(WrongTopic, match="partitions is 3, but must be 2"):
-            guard.check_partitions(place.votes.name, 3)
-
-
 async def test_a_writer_notices_added_partitions_by_its_own_metadata(place: Place) -> None:
     class Strict(UnguardedLog):
         def check_partitions(self, topic: str, found: int) -> None:
@@ -87,23 +71,10 @@ async def test_a_writer_notices_added_partitions_by_its_own_metadata(place: Plac
 
     asked: list[tuple[str, int]] = []
     await place.create()
-    writer = await started(place, Strict())
-    with pytest.raises(NotAppended, match="no"):
-        await writer.append(place.votes.name, 1, b"{}")
-    await writer.stop()
+    async with open_writer(place.settings, Strict()) as writer:
+        with pytest.raises(NotAppended, match="no"):
+            await writer.append(place.votes.name, 1, b"{}")
     assert asked == [(place.votes.name, 2)]
-
-
-async def test_a_log_that_was_recreated_while_it_runs_ends_its_service(place: Place) -> None:
-    await place.create()
-    async with place.guard().watching() as guard:
-        await guard.check()
-        await place.delete_votes()
-        await eventually(place_is_created(place))
-
-        await eventually(lambda: guard.refusal() is not None)
-        with pytest.raises(LogChanged, match="was recreated while this process ran"):
-            await guard.check()
 
 
 async def test_first_records_of_many_partitions_are_read_in_turn_and_those_of_a_recreated_log_are_noticed(
@@ -125,9 +96,7 @@ async def test_first_records_of_many_partitions_are_read_in_turn_and_those_of_a_
         await eventually(lambda: {(0, 2, 4, 6), (1, 3, 5, 7)} <= {*read})
         assert read[0] == tuple(range(2 * CATALOGUE_PARTITIONS))
         assert guard.refusal() is None
-        await larger.delete_votes()
-        await eventually(place_is_created(larger))
-
+        await larger.recreate_votes()
         await eventually(lambda: guard.refusal() is not None)
         with pytest.raises(LogChanged, match="was recreated while this process ran"):
             await guard.check()
@@ -140,24 +109,23 @@ async def test_a_record_at_an_offset_that_was_given_before_is_not_acknowledged(p
 
     noted: list[tuple[str, int]] = []
     await place.create()
-    writer = await started(place, Noting())
-    for offset in range(1, 6):
-        assert (await writer.append(place.votes.name, 1, b"{}")).offset == offset
-    await place.delete_votes()
-    await eventually(place_is_created(place))
+    async with open_writer(place.settings, Noting()) as writer:
+        for offset in range(1, 6):
+            assert (await writer.append(place.votes.name, 1, b"{}")).offset == offset
+        await place.recreate_votes()
 
-    async def is_unknown() -> bool:
-        try:
-            appended = await writer.append(place.votes.name, 1, b"{}")
-        except AppendUnknown as error:
-            return "the log was truncated or recreated" in str(error)
-        except NotAppended:
-            return False
-        raise RuntimeError(f"acknowledged: {appended}")
+        async def is_unknown() -> bool:
+            try:
+                appended = await writer.append(place.votes.name, 1, b"{}")
+            except AppendUnknown as error:
+                return "the log was truncated or recreated" in str(error)
+            except NotAppended:
+                return False
+            raise RuntimeError(f"acknowledged: {appended}")
 
-    await eventually(is_unknown)
-    assert noted == [(place.votes.name, 1)]
-    await writer.stop(timeout_s=1)
+        await eventually(is_unknown)
+        assert noted == [(place.votes.name, 1)]
+        await writer.stop(timeout_s=1)
 
 
 async def test_a_view_of_another_log_ends_its_service(place: Place) -> None:
@@ -181,16 +149,3 @@ async def test_a_store_that_comes_back_is_served_again(place: Place) -> None:
         await place.store.replace(STORE_ID, known.encode())
         await eventually(lambda: guard.refusal() is None)
         await guard.check()
-
-
-def place_is_created(place: Place):  # type: ignore[no-untyped-def]
-    """A topic's deletion takes a moment; until then it cannot be created."""
-
-    async def created() -> bool:
-        try:
-            await place.create()
-        except Exception:
-            return False
-        return True
-
-    return created

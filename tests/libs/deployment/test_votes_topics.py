@@ -8,12 +8,7 @@ from aiokafka import AIOKafkaProducer
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import Topic
 from libs.contracts.votes_log import VotesLog
-from libs.deployment.votes_topics import (
-    CLOCK_DIFFERENCE_S,
-    VotesTopics,
-    create_next_topic,
-    find_topics,
-)
+from libs.deployment.votes_topics import CLOCK_DIFFERENCE_S, VotesTopics, create_next_topic, find_topics
 from libs.kafka.errors import WrongTopic
 from libs.kafka.reader import LogReader
 from libs.kafka.security import connection
@@ -22,10 +17,6 @@ from libs.tally.errors import LogUnavailable
 from libs.tally.events import LogCreated
 from tests.libs.deployment.conftest import Place
 from tests.support.eventually import eventually
-
-
-def log_of(place: Place) -> VotesLog:
-    return VotesLog(place.namespace, place.partitions)
 
 
 async def found(place: Place, log: VotesLog) -> list[Topic]:
@@ -51,23 +42,23 @@ async def grown(place: Place, log: VotesLog, partitions: int) -> Topic:
 
 async def test_a_topic_counts_once_each_of_its_partitions_has_its_first_record(place: Place) -> None:
     await place.create()
-    log = log_of(place)
+    log = place.log()
     topic = log.next_topic(2)
     await create_missing(place.settings, [topic])
     await append_first(place.settings, [(topic.name, 0, LogCreated("first", partitions=2))])
     assert await found(place, log) == []
-    assert await grown(place, log_of(place), 2) == topic
+    assert await grown(place, place.log(), 2) == topic
     assert await found(place, log) == [topic]
     log.add([topic])
     assert await found(place, log) == []
     with pytest.raises(WrongTopic, match="partitions is 2, but must be 3"):
-        await grown(place, log_of(place), 3)
+        await grown(place, place.log(), 3)
     await place.check()
 
 
 async def test_a_topic_that_was_given_more_partitions_is_refused(place: Place) -> None:
     await place.create()
-    log = log_of(place)
+    log = place.log()
     topic = log.next_topic(2)
     await create_missing(place.settings, [topic])
     records = [(topic.name, partition, LogCreated(f"{partition}", partitions=1)) for partition in range(2)]
@@ -79,16 +70,16 @@ async def test_a_topic_that_was_given_more_partitions_is_refused(place: Place) -
 async def test_new_contests_get_a_topic_only_after_all_processes_had_time_to_find_it(place: Place) -> None:
     await place.create()
     now = 0.0
-    topics = VotesTopics(place.settings, log_of(place), place.reader(), clock=lambda: now)
+    topics = VotesTopics(place.settings, place.log(), place.reader(), clock=lambda: now)
     first = topics.for_new_contests()
     assert first.first == 0
-    second = await grown(place, log_of(place), 1)
+    second = await grown(place, place.log(), 1)
     await topics.refresh()
     now = place.settings.votes_topic_settle_s - 0.1
     assert topics.for_new_contests() == first
     now = place.settings.votes_topic_settle_s
     assert topics.for_new_contests() == second
-    restarted = VotesTopics(place.settings, log_of(place), place.reader(), clock=lambda: now)
+    restarted = VotesTopics(place.settings, place.log(), place.reader(), clock=lambda: now)
     third = await grown(place, topics.log, 1)
     await restarted.refresh()
     assert restarted.for_new_contests() == second
@@ -100,7 +91,7 @@ async def test_new_contests_get_a_topic_only_after_all_processes_had_time_to_fin
 
 async def test_a_started_process_uses_a_topic_at_once_that_the_brokers_have_had_for_long(place: Place) -> None:
     await place.create()
-    log = log_of(place)
+    log = place.log()
     topic = log.next_topic(2)
     await create_unbegun(place.settings, [topic])
     long_ago = int((time.time() - place.settings.votes_topic_settle_s - CLOCK_DIFFERENCE_S) * 1000) - 1
@@ -108,7 +99,7 @@ async def test_a_started_process_uses_a_topic_at_once_that_the_brokers_have_had_
         for partition in range(2):
             first = vote_codec.encode(LogCreated(f"{partition}", partitions=2))
             await producer.send_and_wait(topic.name, first, partition=partition, timestamp_ms=long_ago)
-    started = VotesTopics(place.settings, log_of(place), place.reader())
+    started = VotesTopics(place.settings, place.log(), place.reader())
     await started.refresh()
     assert started.for_new_contests() == topic
     await started.close()
@@ -118,8 +109,8 @@ async def test_a_running_process_finds_several_growths_without_the_list_of_all_t
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await place.create()
-    log = log_of(place)
-    topics = VotesTopics(place.settings, log_of(place), place.reader())
+    log = place.log()
+    topics = VotesTopics(place.settings, place.log(), place.reader())
     await topics.refresh()
     assert topics.log.topics == log.topics
     monkeypatch.setattr(LogReader, "topics", _refused)

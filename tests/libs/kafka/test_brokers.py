@@ -7,8 +7,8 @@ from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import read_brokers
 
 
-async def test_the_brokers_settings_are_read(kafka: str) -> None:
-    found = await read_brokers(KafkaSettings(kafka_bootstrap_servers=kafka))
+async def test_the_brokers_settings_are_read(settings: KafkaSettings) -> None:
+    found = await read_brokers(settings)
     assert found.number == 1
     assert found.session_ms is not None
     assert found.session_ms >= 1_000

@@ -12,23 +12,23 @@ from aiokafka.errors import KafkaConnectionError, KafkaError
 from aiokafka.protocol.fetch import FetchRequest
 
 import libs.kafka.reader
-from libs.contracts.topics import votes_topic
+from libs.contracts.topics import Topic
 from libs.kafka.cancellation import call
 from libs.kafka.reader import Extent, LogReader
 from libs.kafka.settings import KafkaSettings
-from libs.kafka.topics import create_topics
 from libs.tally.errors import LogUnavailable
+
+
+async def wait_deaf(released: asyncio.Event) -> None:
+    """Wait without regard to cancellation."""
+    while not released.is_set():
+        with suppress(asyncio.CancelledError):
+            await released.wait()
 
 
 async def test_a_caller_that_is_cancelled_ends_though_the_client_does_not() -> None:
     released = asyncio.Event()
-
-    async def deaf() -> None:
-        while not released.is_set():
-            with suppress(asyncio.CancelledError):
-                await released.wait()
-
-    task = asyncio.create_task(call(deaf()))
+    task = asyncio.create_task(call(wait_deaf(released)))
     await asyncio.sleep(0)
     task.cancel()
     assert (await asyncio.wait({task}, timeout=60))[0] == {task}
@@ -45,10 +45,8 @@ async def test_work_that_the_client_cancels_is_an_error_of_the_log() -> None:
 
 
 async def test_a_failed_fetch_that_pauses_does_not_cancel_who_reads(
-    kafka: str, namespace: str, monkeypatch: pytest.MonkeyPatch
+    topic: Topic, reader: LogReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings, topic = KafkaSettings(kafka_bootstrap_servers=kafka), votes_topic(namespace, 1)
-    await create_topics(settings, [topic])
     send: Callable[..., Awaitable[Any]] = AIOKafkaClient.send
 
     async def failing(self: AIOKafkaClient, node: int, request: object, *rest: Any, **more: Any) -> object:
@@ -58,13 +56,13 @@ async def test_a_failed_fetch_that_pauses_does_not_cancel_who_reads(
 
     monkeypatch.setattr(AIOKafkaClient, "send", failing)
     monkeypatch.setattr(libs.kafka.reader, "SILENCE_S", 0.5)
-    async with LogReader(settings) as reader, aclosing(reader.records(topic.name, {0: Extent(0, 1)})) as batches:
+    async with aclosing(reader.records(topic.name, {0: Extent(0, 1)})) as batches:
         with pytest.raises(LogUnavailable):
             await anext(batches)
 
 
 async def test_a_question_that_is_cancelled_while_its_consumer_closes_ends(
-    kafka: str, monkeypatch: pytest.MonkeyPatch
+    settings: KafkaSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closing, released = asyncio.Event(), asyncio.Event()
 
@@ -73,15 +71,13 @@ async def test_a_question_that_is_cancelled_while_its_consumer_closes_ends(
 
     async def deaf(self: AIOKafkaConsumer) -> None:
         closing.set()
-        while not released.is_set():
-            with suppress(asyncio.CancelledError):
-                await released.wait()
+        await wait_deaf(released)
         await stop(self)
 
     stop = AIOKafkaConsumer.stop
     monkeypatch.setattr(AIOKafkaConsumer, "end_offsets", failing)
     monkeypatch.setattr(AIOKafkaConsumer, "stop", deaf)
-    reader = LogReader(KafkaSettings(kafka_bootstrap_servers=kafka))
+    reader = LogReader(settings)
     task = asyncio.create_task(reader.end_offsets("none", [0]))
     await closing.wait()
     task.cancel()

@@ -1,8 +1,7 @@
 """A writer asks Kafka for the metadata of its own topics only: those of all take long where there are many."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,8 +10,8 @@ from aiokafka.cluster import ClusterMetadata
 from libs.contracts.topics import Topic, votes_topic
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
-from libs.kafka.writer import LogWriter
 from tests.support.eventually import eventually
+from tests.support.log_writers import open_writer
 from tests.support.proxy import proxy
 
 Asked = list[set[str]]
@@ -32,15 +31,6 @@ def asked(monkeypatch: pytest.MonkeyPatch, namespace: str) -> Asked:
     monkeypatch.setattr(ClusterMetadata, "update_metadata", record)
     monkeypatch.setattr("libs.kafka.producers.METADATA_S", 0.05)
     return answers
-
-
-@asynccontextmanager
-async def open_writer(settings: KafkaSettings) -> AsyncIterator[LogWriter]:
-    writer = LogWriter(settings)
-    await writer.start()
-    await eventually(lambda: writer.ready)
-    yield writer
-    await writer.stop()
 
 
 async def test_a_health_check_asks_for_no_topic(settings: KafkaSettings, topic: Topic, asked: Asked) -> None:

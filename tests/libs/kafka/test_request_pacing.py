@@ -10,8 +10,8 @@ from libs.contracts.topics import Topic
 from libs.kafka import partition_queues
 from libs.kafka.partition_queues import RequestPace
 from libs.kafka.settings import KafkaSettings
-from libs.kafka.writer import LogWriter
 from tests.support.eventually import eventually
+from tests.support.log_writers import open_writer
 
 NEVER_S = 3600.0
 
@@ -64,36 +64,32 @@ async def test_what_comes_during_a_request_is_sent_after_its_first_acknowledgeme
 async def test_records_that_come_during_a_request_are_one_batch_for_each_partition(
     settings: KafkaSettings, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer = LogWriter(settings)
-    await writer.start()
-    await writer.append(topic.name, 0, b"first")
-    monkeypatch.setattr(partition_queues, "LONGEST_WAIT_S", NEVER_S)
-    link = writer._producers.link
-    assert link is not None
-    batches: list[int] = []
-    released = asyncio.get_running_loop().create_future()
-    send_batch = link.producer.send_batch
-
-    async def held(batch: object, topic: str, *, partition: int) -> asyncio.Future[Any]:
-        """Hold back the acknowledgement of the first batch."""
-        batches.append(partition)
-        acknowledgement: asyncio.Future[Any] = await send_batch(batch, topic, partition=partition)
-        if len(batches) > 1:
-            return acknowledgement
-        released.set_result(await acknowledgement)
-        return asyncio.ensure_future(until(submitted, released))
-
     submitted = asyncio.Event()
-    monkeypatch.setattr(link.producer, "send_batch", held)
-    appends = [asyncio.create_task(writer.append(topic.name, 0, b"in flight"))]
-    await eventually(lambda: batches == [0])
-    for n in range(200):
-        appends.append(asyncio.create_task(writer.append(topic.name, n % 4, b"%d" % n)))
-        await a_tick()
-    submitted.set()
-    await asyncio.gather(*appends)
+    async with open_writer(settings) as writer:
+        await writer.append(topic.name, 0, b"first")
+        monkeypatch.setattr(partition_queues, "LONGEST_WAIT_S", NEVER_S)
+        link = writer._producers.link
+        assert link is not None
+        batches: list[int] = []
+        send_batch = link.producer.send_batch
+
+        async def held(batch: object, topic: str, *, partition: int) -> asyncio.Future[Any]:
+            """Hold back the acknowledgement of the first batch."""
+            batches.append(partition)
+            acknowledgement: asyncio.Future[Any] = await send_batch(batch, topic, partition=partition)
+            if len(batches) > 1:
+                return acknowledgement
+            return asyncio.ensure_future(until(submitted, acknowledgement))
+
+        monkeypatch.setattr(link.producer, "send_batch", held)
+        appends = [asyncio.create_task(writer.append(topic.name, 0, b"in flight"))]
+        await eventually(lambda: batches == [0])
+        for n in range(200):
+            appends.append(asyncio.create_task(writer.append(topic.name, n % 4, b"%d" % n)))
+            await a_tick()
+        submitted.set()
+        await asyncio.gather(*appends)
     assert sorted(batches) == [0, 0, 1, 2, 3]
-    await writer.stop()
 
 
 async def until(event: asyncio.Event, result: asyncio.Future[Any]) -> Any:

@@ -7,8 +7,8 @@ import pytest
 from libs.contracts.topics import Topic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
-from libs.kafka.writer import LogWriter
 from libs.tally.errors import LogUnavailable
+from tests.support.log_writers import open_writer
 
 
 async def test_many_records_are_read_at_once_and_each_is_the_one_asked_for(
@@ -67,10 +67,8 @@ async def test_a_read_whose_consumer_another_one_replaces_is_answered(
 
 async def written(settings: KafkaSettings, topic: Topic, count: int) -> list[tuple[int, int, bytes]]:
     """(partition, offset, value) of records appended now, over all partitions in turn."""
-    writer = LogWriter(settings)
-    await writer.start()
     values = [b"%d" % number for number in range(count)]
-    appends = [writer.append(topic.name, number % 4, value) for number, value in enumerate(values)]
-    places = await asyncio.gather(*appends)
-    await writer.stop()
+    async with open_writer(settings) as writer:
+        appends = [writer.append(topic.name, number % 4, value) for number, value in enumerate(values)]
+        places = await asyncio.gather(*appends)
     return [(place.partition, place.offset, value) for place, value in zip(places, values, strict=True)]

@@ -18,7 +18,6 @@ from libs.kafka.topics import (
     number_of_partitions,
     open_admin,
 )
-from libs.kafka.writer import LogWriter
 from libs.local_stack import ports
 from libs.local_stack.child_process import Reaper
 from libs.local_stack.kafka import NativeKafka
@@ -27,6 +26,7 @@ from libs.projection.projector import Projector
 from libs.projection.settings import VOTES, ProjectorSettings
 from libs.tally.errors import TallyError
 from tests.libs.projection.in_memory_projection import MemoryProjection, Views
+from tests.support.log_writers import open_writer
 
 pytestmark = pytest.mark.stack
 
@@ -80,15 +80,12 @@ async def test_commands_ask_for_topics_without_creating_them(permissive: KafkaSe
 
 async def test_readers_and_writers_create_no_topic(permissive: KafkaSettings, missing: str) -> None:
     before = await existing(permissive)
-    writer = LogWriter(permissive)
-    await writer.start()
-    async with LogReader(permissive) as reader:
+    async with open_writer(permissive) as writer, LogReader(permissive) as reader:
         errors = await asyncio.gather(
             writer.append(f"{missing}.votes", 0, b"{}", deadline_s=ASKING_S),
             *(ask(f"{missing}.votes", [0]) for ask in (reader.end_offsets, reader.extents, reader.log_ids)),
             return_exceptions=True,
         )
-    await writer.stop()
     assert all(isinstance(error, TallyError) for error in errors), errors
     assert await existing(permissive) == before
 

@@ -28,9 +28,9 @@ from libs.kafka.topics import (
     required_settings,
     take_append_times,
 )
-from libs.kafka.writer import LogWriter
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import LogCreated
+from tests.support.log_writers import open_writer
 from tests.support.topics import alter_topic
 
 
@@ -166,10 +166,8 @@ async def test_a_topic_that_was_not_begun_is_refused(settings: KafkaSettings, na
 async def test_a_log_that_begins_with_something_else_is_refused(settings: KafkaSettings, namespace: str) -> None:
     topic = votes_topic(namespace, 1)
     await create_missing(settings, [topic])
-    writer = LogWriter(settings)
-    await writer.start()
-    await writer.append(topic.name, 0, b'{"type":"Fence","incarnation":1}')
-    await writer.stop()
+    async with open_writer(settings) as writer:
+        await writer.append(topic.name, 0, b'{"type":"Fence","incarnation":1}')
     with pytest.raises(LogChanged, match="does not begin with LogCreated"):
         await create_topics(settings, [topic])
 
@@ -182,11 +180,9 @@ def test_three_copies_need_two_in_sync() -> None:
 async def test_a_range_is_read_whole_and_no_further(
     settings: KafkaSettings, topic: Topic, reader: LogReader
 ) -> None:
-    writer = LogWriter(settings)
-    await writer.start()
-    for partition in range(2):
-        await asyncio.gather(*(writer.append(topic.name, partition, b"%d" % n) for n in range(1, 2_000)))
-    await writer.stop()
+    async with open_writer(settings) as writer:
+        for partition in range(2):
+            await asyncio.gather(*(writer.append(topic.name, partition, b"%d" % n) for n in range(1, 2_000)))
     found = await read(reader, topic, {0: Extent(1, 1_500), 1: Extent(700, 701), 2: Extent(1, 1)})
     assert [record.value for record in found[0]] == [b"%d" % n for n in range(1, 1_500)]
     assert [record.offset for record in found[1]] == [700]
@@ -195,14 +191,9 @@ async def test_a_range_is_read_whole_and_no_further(
 
 async def test_a_hole_is_noticed(settings: KafkaSettings, topic: Topic, reader: LogReader) -> None:
     """A transaction's marker takes an offset and is no record: no transactions may be used here."""
-    await append_in_transaction(settings, topic)
+    async with AIOKafkaProducer(**connection(settings), transactional_id=topic.name) as producer:
+        for value in (b"1", b"3"):
+            async with producer.transaction():
+                await producer.send_and_wait(topic.name, value, partition=0)
     with pytest.raises(LogChanged, match="has an offset gap: expected 2, found 3"):
         await read(reader, topic, {0: Extent(0, 4)})
-
-
-async def append_in_transaction(settings: KafkaSettings, topic: Topic) -> None:
-    async with AIOKafkaProducer(**connection(settings), transactional_id=topic.name) as producer:
-        async with producer.transaction():
-            await producer.send_and_wait(topic.name, b"1", partition=0)
-        async with producer.transaction():
-            await producer.send_and_wait(topic.name, b"3", partition=0)
