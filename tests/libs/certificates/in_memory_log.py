@@ -70,29 +70,16 @@ def recorded(*votes: Iterable[Event | bytes], catalogue: Sequence[CatalogueEvent
     return Recorded(catalogue or [made(), closing()], given + [[MARK]] * (PARTITIONS - len(given)))
 
 
+CONTEST: dict[str, Any] = {"account": ACCOUNT, "at": 1, "record": "{}", "contest": "contest"}
+RECORD: dict[str, Any] = CONTEST | {"resource": "contests", "key": "contest"}
+
+
 def made() -> RecordCreated:
-    return RecordCreated(
-        account=ACCOUNT,
-        command_id="made",
-        at=1,
-        resource="contests",
-        key="contest",
-        record="{}",
-        contest="contest",
-    )
+    return RecordCreated(**RECORD, command_id="made")
 
 
 def changed(command_id: str) -> RecordChanged:
-    return RecordChanged(
-        account=ACCOUNT,
-        command_id=command_id,
-        at=1,
-        resource="contests",
-        key="contest",
-        record="{}",
-        contest="contest",
-        expected_version=1,
-    )
+    return RecordChanged(**RECORD, command_id=command_id, expected_version=1)
 
 
 def closing(
@@ -101,14 +88,9 @@ def closing(
     registered = {name: REGISTERED | source for name, source in sources.items()}
     participants = [[key, "approved", key.upper()] for key in approved] + [["z", "rejected", "Zed"]]
     kept = {"seq": seq, "end": END, "title": "Final", "participants": participants, "sources": registered}
-    return ContestClosing(
-        account=ACCOUNT,
-        command_id=f"close-{seq}-{expected}",
-        at=1,
-        contest="contest",
-        record=orjson.dumps({"contest_type": kind, "closing": kept}).decode(),
-        expected_config=expected,
-    )
+    record = orjson.dumps({"contest_type": kind, "closing": kept}).decode()
+    command = CONTEST | {"command_id": f"close-{seq}-{expected}", "record": record}
+    return ContestClosing(**command, expected_config=expected)
 
 
 REGISTERED: dict[str, Any] = {

@@ -15,7 +15,7 @@ from libs.contracts.certificates import Certificate, differences
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.tally.counts import VoteSums
-from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating, VoteVoided
+from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating, VoteCast, VoteVoided
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.certificates.in_memory_log import MARK, TV, changed, closing, made, receipted, recorded
 from tests.libs.views.random_logs import folded, logs
@@ -60,11 +60,12 @@ async def test_the_result_is_the_fold_up_to_the_marks() -> None:
     assert (result.rating, a.rating) == (None, None)
 
 
-async def test_ratings_are_exact_sums_of_millionths() -> None:
-    def rated(who: str, value: int, **changes: Any) -> Any:
-        rating = Rating(value, (("style", value // 2),))
-        return a_cast("a", voter=who, form="rating", max_participant=1, **{"rating": rating, **changes})
+def rated(who: str, value: int, participant: str = "a", **changes: Any) -> VoteCast:
+    rating = Rating(value, (("style", value // 2),))
+    return a_cast(participant, voter=who, form="rating", max_participant=1, **{"rating": rating, **changes})
 
+
+async def test_ratings_are_exact_sums_of_millionths() -> None:
     log = recorded(
         [
             rated("ann", 4_500_000),
@@ -79,21 +80,15 @@ async def test_ratings_are_exact_sums_of_millionths() -> None:
     result = (await log.certify()).result
     assert result.rating is not None
     assert (result.rating.count, result.rating.total) == (2, 7_833_334)
-    assert [(sub.sub_rating_id, sub.count, sub.total) for sub in result.rating.sub_ratings] == [
-        ("style", 2, 3_916_667)
-    ]
+    [sub] = result.rating.sub_ratings
+    assert (sub.sub_rating_id, sub.count, sub.total) == ("style", 2, 3_916_667)
     assert result.participants[0].rating == result.rating
     assert await became(await log.sealing()) == ["counted", "replaced", "counted", "removed", "-"]
 
 
 async def test_a_rating_contest_is_certified_in_the_order_of_averages() -> None:
-    def rated(who: str, participant: str, value: int) -> Any:
-        rest: dict[str, Any] = {"form": "rating", "max_participant": 1, "rating": Rating(value * 1_000_000, ())}
-        return a_cast(participant, voter=who, **rest)
-
-    votes = [rated("ann", "a", 4), rated("bob", "a", 5), rated("cid", "b", 9), MARK]
-    log = recorded(votes, catalogue=[made(), closing(kind="rating")])
-    result = (await log.certify()).result
+    votes = [rated("ann", 4_000_000), rated("bob", 5_000_000), rated("cid", 9_000_000, "b"), MARK]
+    result = (await recorded(votes, catalogue=[made(), closing(kind="rating")]).certify()).result
     assert {one.participant_key: one.rank for one in result.participants if one.count} == {"b": 1, "a": 2}
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -110,31 +110,39 @@ async def compare(log: Sequence[LogRecord], seq: int, kind: str, approved: str, 
         assert list(verifier.differences("", expected, verifier.certificate_of(export, expected))) == []
 
 
-async def test_it_runs_alone_and_confirms_a_certificate_and_a_proof(tmp_path: Path) -> None:
+class Sealed(NamedTuple):
+    certificate: dict[str, Any]
+    proof: dict[str, Any]
+    """Of one vote."""
+
+
+@pytest.fixture
+async def sealed(tmp_path: Path) -> Sealed:
+    """Export a log to `tmp_path`."""
     log = a_log()
     await exported(log, tmp_path)
     certificate = await log.certify()
     proof = proof_of(certificate, 0, await (await log.sealing()).leaves(0), "receipt-of-one")
     assert proof is not None
-    done = verified(tmp_path, certificate.model_dump(mode="json"), proof.model_dump(mode="json"))
-    assert done == (0, f"The export gives this certificate: sha256 {certificate.sha256}\n")
+    return Sealed(certificate.model_dump(mode="json"), proof.model_dump(mode="json"))
 
 
-async def test_it_notices_every_changed_member_of_a_certificate_and_of_a_proof(tmp_path: Path) -> None:
-    log = a_log()
-    await exported(log, tmp_path)
-    certificate = (await log.certify()).model_dump(mode="json")
+def test_it_runs_alone_and_confirms_a_certificate_and_a_proof(tmp_path: Path, sealed: Sealed) -> None:
+    said = f"The export gives this certificate: sha256 {sealed.certificate['sha256']}\n"
+    assert verified(tmp_path, *sealed) == (0, said)
+
+
+def test_it_notices_every_changed_member_of_a_certificate_and_of_a_proof(tmp_path: Path, sealed: Sealed) -> None:
+    certificate, proof = sealed
     found = verifier.certificate_of(verifier.Export(tmp_path), certificate)
     assert list(verifier.differences("", certificate, found)) == []
     changed = [*changes(certificate), *reshaped(certificate)]
     assert len(changed) > 60
     for forged in changed:
         assert list(verifier.differences("", forged, found)), forged
-    proof = proof_of(await log.certify(), 0, await (await log.sealing()).leaves(0), "receipt-of-one")
-    assert proof is not None
-    elsewhere = {**proof.model_dump(mode="json"), "partition": 9}
+    elsewhere = {**proof, "partition": 9}
     assert list(verifier.proof_problems(elsewhere, certificate)) == ["the certificate has no partition 9"]
-    for forged in changes(proof.model_dump(mode="json")):
+    for forged in changes(proof):
         try:
             problems = list(verifier.proof_problems(forged, certificate))
         except (ValueError, TypeError):
@@ -157,13 +165,11 @@ def of_catalogue(line: bytes) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(("kind", "of_line"), [("votes", of_votes), ("catalogue", of_catalogue)])
-async def test_it_notices_every_changed_byte_of_an_export(
-    tmp_path: Path, kind: str, of_line: Callable[[bytes], tuple[int, int]]
+def test_it_notices_every_changed_byte_of_an_export(
+    tmp_path: Path, sealed: Sealed, kind: str, of_line: Callable[[bytes], tuple[int, int]]
 ) -> None:
     """Also where the manifest has the changed file's hash: as somebody would write it who changed the log."""
-    log = a_log()
-    await exported(log, tmp_path)
-    certificate = (await log.certify()).model_dump(mode="json")
+    certificate = sealed.certificate
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     number = zlib.crc32(ACCOUNT.encode()) % 4 if kind == "catalogue" else 0
     part = next(part for part in manifest["parts"] if (part["kind"], part["partition"]) == (kind, number))
@@ -187,10 +193,7 @@ async def test_it_notices_every_changed_byte_of_an_export(
             assert is_noticed(tmp_path, certificate), forged[at - 20 : at + 20]
 
 
-async def test_it_notices_every_changed_member_of_a_manifest_that_it_reads(tmp_path: Path) -> None:
-    log = a_log()
-    await exported(log, tmp_path)
-    certificate = (await log.certify()).model_dump(mode="json")
+def test_it_notices_every_changed_member_of_a_manifest_that_it_reads(tmp_path: Path, sealed: Sealed) -> None:
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     unread = [("catalogue", number) for number in range(4) if number != zlib.crc32(ACCOUNT.encode()) % 4]
     manifest["parts"] = [part for part in manifest["parts"] if (part["kind"], part["partition"]) not in unread]
@@ -198,7 +201,7 @@ async def test_it_notices_every_changed_member_of_a_manifest_that_it_reads(tmp_p
     assert len(forged) > 15
     for each in forged:
         (tmp_path / "manifest.json").write_text(json.dumps(each))
-        assert is_noticed(tmp_path, certificate), each
+        assert is_noticed(tmp_path, sealed.certificate), each
 
 
 def is_noticed(directory: Path, certificate: Any) -> bool:
@@ -208,12 +211,9 @@ def is_noticed(directory: Path, certificate: Any) -> bool:
         return True
 
 
-async def test_a_broken_export_is_told_from_a_wrong_certificate(tmp_path: Path) -> None:
-    log = a_log()
-    await exported(log, tmp_path)
-    certificate = (await log.certify()).model_dump(mode="json")
-    wrong = certificate | {"title": "Another"}
-    code, output = verified(tmp_path, wrong)
+def test_a_broken_export_is_told_from_a_wrong_certificate(tmp_path: Path, sealed: Sealed) -> None:
+    certificate = sealed.certificate
+    code, output = verified(tmp_path, certificate | {"title": "Another"})
     assert (code, output.splitlines()[0]) == (1, '/title: the certificate says "Another", the export "Final"')
     assert verified(tmp_path, ["none"])[0] == 2
     (tmp_path / "votes-00000.ndjson").unlink()
