@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from libs.contracts.catalogue_events import CatalogueEvent, KeyIssued, RecordCre
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.contracts.purchase_events import PurchaseEvent, PurchaseRefunded, purchases_codec
-from libs.contracts.topics import catalogue_topic, legacy_test_namespace
+from libs.contracts.topics import Log, catalogue_topic, legacy_test_namespace
 from libs.contracts.votes_log import VotesLog
 from libs.deployment.settings import DeploymentAddresses
 from libs.kafka.reader import LogReader
@@ -48,12 +48,16 @@ class Site:
     def store(self) -> Store:
         return open_store(self.stack.storage_url)
 
+    @property
+    def logs(self) -> Mapping[str, Log]:
+        """By kind."""
+        return logs_by_kind(self.stack.namespace, VotesLog(self.stack.namespace, PARTITIONS))
+
     async def append(
         self, kind: str, values: Sequence[bytes], partition: int = 0, key: bytes | None = None
     ) -> None:
-        topic = logs_by_kind(self.stack.namespace, VotesLog(self.stack.namespace, PARTITIONS))[kind].name
         for value in values:
-            await self.producer.send(topic, value, key, partition=partition)
+            await self.producer.send(self.logs[kind].name, value, key, partition=partition)
         await self.producer.flush()
 
     async def fill(self) -> None:
@@ -86,9 +90,7 @@ class Site:
         """By topic and partition, all of them."""
         found: dict[str, list[LogRecord]] = {}
         async with LogReader(self.stack.kafka_settings) as reader:
-            for kind, topic in logs_by_kind(
-                self.stack.namespace, VotesLog(self.stack.namespace, PARTITIONS)
-            ).items():
+            for kind, topic in self.logs.items():
                 extents = await reader.extents(topic.name, range(topic.partitions))
                 async with aclosing(reader.records(topic.name, extents)) as batches:
                     async for partition, records in batches:
@@ -102,6 +104,11 @@ class Site:
     async def export(self, directory: Path, *arguments: str) -> dict[str, Any]:
         """Return the command's report."""
         found: dict[str, Any] = printed(await self.tally("export", "--to", directory, *arguments, "--json"))
+        return found
+
+    async def import_from(self, directory: Path, *arguments: str) -> dict[str, Any]:
+        """Return the command's report."""
+        found: dict[str, Any] = printed(await self.tally("import", "--from", directory, *arguments, "--json"))
         return found
 
 
@@ -121,11 +128,6 @@ def records_of_two_contests() -> list[CatalogueEvent]:
 def files_of(directory: Path) -> dict[str, bytes]:
     """The files of records, by name."""
     return {path.name: path.read_bytes() for path in directory.glob("*-*.*")}
-
-
-def modes_of(directory: Path) -> dict[str, int]:
-    """The permissions of each file."""
-    return {path.name: path.stat().st_mode & 0o777 for path in directory.iterdir()}
 
 
 @contextmanager

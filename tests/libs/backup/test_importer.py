@@ -1,6 +1,5 @@
 """`tally import`: identical logs in another namespace, or an error before any change."""
 
-import json
 import shutil
 from base64 import b64encode
 from hashlib import sha256
@@ -9,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from libs.backup.importer import import_logs
-from libs.backup.manifest import logs_by_kind
 from libs.catalogue.api_keys import list_keys
 from libs.contracts.codec import vote_codec
 from libs.contracts.ndjson_codec import json_form
-from libs.contracts.votes_log import VotesLog
 from libs.deployment.deployment import Deployment, Progress
 from libs.kafka.topics import find_topics
 from libs.storage.object_store import Store, find_store_id
@@ -47,17 +44,14 @@ def copy(out: Path, tmp_path: Path) -> Path:
 
 async def exists(target: Site) -> bool:
     """Return whether anything of the target exists."""
-    logs = logs_by_kind(target.stack.namespace, VotesLog(target.stack.namespace, PARTITIONS)).values()
-    topics = [topic for log in logs for topic in log.topics]
+    topics = [topic for log in target.logs.values() for topic in log.topics]
     return bool(await find_topics(target.stack.kafka_settings, topics) or await target.store.names("secrets"))
 
 
 async def test_every_record_lies_where_it_lay_and_what_follows_bears_the_brokers_time(
     filled: Site, target: Site, out: Path
 ) -> None:
-    result = await target.tally("import", "--from", out, "--execute", "--json")
-    assert result.exit_code == 0, result.output
-    summary = json.loads(result.stdout)
+    summary = await target.import_from(out, "--execute")
     assert summary == {
         "executed": True,
         "namespace": target.stack.namespace,
@@ -73,7 +67,7 @@ async def test_every_record_lies_where_it_lay_and_what_follows_bears_the_brokers
     assert await target.records() == await filled.records()
     assert await contest_secret(target.store, "final") == await contest_secret(filled.store, "final")
     assert await find_store_id(target.store) == await find_store_id(filled.store)
-    again = json.loads((await target.tally("import", "--from", out, "--json")).stdout)
+    again = await target.import_from(out)
     assert (again["present"], again["secrets_present"], again["files_present"]) == (36, 4, 2)
     where = target.stack.kafka, target.stack.valkey, target.stack.namespace
     async with open_catalogue(*where) as catalogue, catalogue.folding():
@@ -107,7 +101,7 @@ async def test_the_same_log_gives_the_same_view(growing: Site, target: Site, tmp
     log += [vote_codec.encode(event) for event in late]
     await growing.append("votes", log, partition=1)
     await growing.export(tmp_path / "out")
-    assert (await target.tally("import", "--from", tmp_path / "out", "--execute")).exit_code == 0
+    await target.import_from(tmp_path / "out", "--execute")
     one, other = await view_of(growing), await view_of(target)
     assert one == other
     assert {status for status, count in one["ids", "contest"].items() if count} == set(VoteStatus)
@@ -128,8 +122,7 @@ async def view_of(deployment: Site) -> Table:
         return table
 
 
-class Killed(Exception):
-    pass
+class Killed(Exception): ...
 
 
 class UntilKilled(Progress):
@@ -154,9 +147,8 @@ async def test_an_interrupted_import_goes_on_and_nobody_serves_it_meanwhile(
     check = await target.tally("topics", "check")
     assert check.exit_code == 1
     assert "message.timestamp.type is CreateTime" in check.output
-    preview = json.loads((await target.tally("import", "--from", out, "--json")).stdout)
-    assert 0 < preview["present"] < 36
-    assert (await target.tally("import", "--from", out, "--execute")).exit_code == 0
+    assert 0 < (await target.import_from(out))["present"] < 36
+    await target.import_from(out, "--execute")
     assert await target.records() == await filled.records()
     assert (await target.tally("topics", "check")).exit_code == 0
 
@@ -246,8 +238,7 @@ async def test_an_import_adds_nothing_to_the_rings_of_a_used_object_store(
         for file in ("secrets.json", "manifest.json"):
             with edited(copy, file) as content:
                 content.get("secrets", content).pop("secrets/store")
-    result = await beside.tally("import", "--from", copy, "--execute")
-    assert result.exit_code == 0, result.output
+    await beside.import_from(copy, "--execute")
     assert await beside.store.names("secrets") == before
     assert [secret.name for secret in await read_ring(beside.store, "receipts")] == ["secrets/server/receipts"]
 
@@ -274,7 +265,7 @@ async def test_an_interrupted_import_of_secrets_resumes_with_the_rings(
             with pytest.raises(Killed):
                 await import_logs(deployment, copy, True)
     assert len(await target.store.names("secrets")) == 2
-    assert (await target.tally("import", "--from", copy, "--execute")).exit_code == 0
+    await target.import_from(copy, "--execute")
     assert await target.store.names("secrets") == await filled.store.names("secrets")
 
 
@@ -315,8 +306,7 @@ async def test_without_secrets_it_needs_those_of_the_object_store(
 ) -> None:
     await filled.export(tmp_path / "bare", "--no-secrets")
     assert "The export has no secrets" in await refused(target, tmp_path / "bare")
-    beside = filled.beside(namespace=target.stack.namespace)
-    assert (await beside.tally("import", "--from", tmp_path / "bare")).exit_code == 0
+    await filled.beside(namespace=target.stack.namespace).import_from(tmp_path / "bare")
 
 
 async def test_a_view_of_another_log_is_in_the_way(target: Site, growing: Site, out: Path) -> None:

@@ -72,8 +72,7 @@ async def test_signatures_of_all_secrets_of_a_ring_hold_after_an_import(
         signed.append(await sign(growing.store, began + AHEAD_S * 1_000_000))
     assert all(len(set(kind)) == 3 for kind in zip(*signed, strict=True)), "by a secret each"
     await growing.export(tmp_path / "out")
-    imported = await target.tally("import", "--from", tmp_path / "out", "--execute")
-    assert imported.exit_code == 0, imported.output
+    await target.import_from(tmp_path / "out", "--execute")
     there, admits = sessions(target.store), partial(is_genuine, await receipts(target.store))
     for each in signed:
         assert await there.key_id(f"{COOKIE}={each.session}") == "k"

@@ -26,13 +26,7 @@ class Label(Record):
 CRATES = Resource(
     "crates", "crate", Crate, {"title": "A crate"}, offers=(Offer("/shelves/*/id", "crates/shelves"),)
 )
-LABELS = Resource(
-    "labels",
-    "label",
-    Label,
-    {},
-    references=(Reference("/crate/key", "crates"),),
-)
+LABELS = Resource("labels", "label", Label, {}, references=(Reference("/crate/key", "crates"),))
 TAGS = Resource(
     "shelf_tags",
     "shelf_tag",

@@ -1,6 +1,7 @@
 """Repeated writes of records: idempotency keys, lost races, and unknown appends."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -9,13 +10,7 @@ from libs.catalogue.records import RecordService
 from libs.contracts.catalogue_events import OutcomeKind, RecordChanged
 from libs.contracts.log_records import Appended
 from libs.kafka.writer import LogWriter
-from libs.tally.errors import (
-    AppendUnknown,
-    IdempotencyKeyReused,
-    LogUnavailable,
-    NotAppended,
-    TallyError,
-)
+from libs.tally.errors import AppendUnknown, IdempotencyKeyReused, LogUnavailable, NotAppended, TallyError
 from tests.libs.catalogue.conftest import CRATES, TABLE
 from tests.libs.catalogue.test_record_service import CONTESTS
 from tests.support.catalogue import Catalogue
@@ -74,16 +69,8 @@ async def test_a_request_that_lost_a_race_is_known_by_its_last_command(catalogue
     asked = WriteRequest.repeatable(account, "POST", "/crates/k", "key", b"{}")
     made = await catalogue.record_service.place(CRATES, account, "k", {}, WriteRequest.once())
     await catalogue.record_service.patch(CRATES, account, "k", {"title": "meanwhile"})
-    lost = RecordChanged(
-        account=account,
-        command_id=asked.command_id,
-        content=asked.content,
-        at=1,
-        resource="crates",
-        key="k",
-        record="{}",
-        expected_version=made.stored.version,
-    )
+    given: dict[str, Any] = {"account": account, "command_id": asked.command_id, "content": asked.content, "at": 1}
+    lost = RecordChanged(**given, resource="crates", key="k", record="{}", expected_version=made.stored.version)
     assert (await catalogue.writer.record(lost)).kind is OutcomeKind.CONFLICT
     placed, again = [await catalogue.record_service.place(CRATES, account, "k", {}, asked) for _ in range(2)]
     assert (placed.replayed, again.replayed, again.stored) == (False, True, placed.stored)
@@ -98,17 +85,9 @@ class TroubledLog(LogWriter):
     def __init__(self, catalogue: Catalogue, error: TallyError, *, takes: bool) -> None:
         self._catalogue, self._error, self._takes = catalogue, error, takes
 
-    async def append(
-        self,
-        topic: str,
-        partition: int,
-        value: bytes,
-        key: bytes | None = None,
-        *,
-        deadline_s: float | None = None,
-    ) -> Appended:
+    async def append(self, topic: str, partition: int, *record: Any, **options: Any) -> Appended:
         if self._takes:
-            await self._catalogue.log.append(topic, partition, value, key)
+            await self._catalogue.log.append(topic, partition, *record)
         raise self._error
 
 

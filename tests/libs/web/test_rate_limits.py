@@ -23,6 +23,7 @@ from tests.libs.web.fake_keys import Key, Keys, above
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
 from tests.support.metrics import refusals
+from tests.support.positions import HeldSecrets
 from tests.support.serving import served
 
 NOW = 1_790_000_003.5
@@ -187,10 +188,6 @@ async def test_what_needs_no_key_is_counted_by_its_address(path: str, headers: A
 written: list[int] = []
 
 
-async def secrets() -> tuple[bytes, ...]:
-    return (b"s" * 32,)
-
-
 def an_app(keys: Keys, counters: Any) -> FastAPI:
     auth = Authenticator(keys, Proxies())
     app = build_app("rates", [HttpModule(rate_counts=counters)])
@@ -206,12 +203,8 @@ def an_app(keys: Keys, counters: Any) -> FastAPI:
         written.append(1)
         return Response(status_code=204)
 
-    async def broken(request: Request) -> Response:
-        raise ViewsUnavailable("away")
-
     app.router.add_route("/keyed", keyed)
     app.router.add_route("/signed", signed, methods=["PUT"])
-    app.router.add_route("/broken", broken)
     app.router.add_route("/legacy/keyed", keyed)
     return app
 
@@ -225,7 +218,7 @@ async def statuses(client: httpx.AsyncClient, times: int, path: str = "/keyed", 
 
 async def test_two_servers_share_a_limit(valkey_address: str, namespace: str) -> None:
     valkeys = [open_valkey(valkey_address) for _ in range(2)]
-    apps = [an_app(AnyKey(), RateCounters(valkey, namespace, secrets)) for valkey in valkeys]
+    apps = [an_app(AnyKey(), RateCounters(valkey, namespace, HeldSecrets(b"s" * 32))) for valkey in valkeys]
     async with served(apps[0]) as one, served(apps[1]) as other, http_client() as client:
 
         async def share() -> bool:

@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
 import pytest
 
 from libs.catalogue.contests.contest_mapper import load_contest
-from libs.contracts.catalogue_events import catalogue_codec
+from libs.contracts.catalogue_events import RecordCreated, Stored, catalogue_codec
 from libs.contracts.log_records import LogRecord, Position
 from libs.projection.record_projections import CatalogueProjection
-from libs.tally.contest import UNLIMITED, Limits
+from libs.tally.contest import UNLIMITED, Contest, Limits
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
 from libs.views.catalogue.catalogue_views import CatalogueViews
@@ -20,10 +19,15 @@ from tests.support.catalogue import Catalogue
 CONTESTS, PARTICIPANTS = TABLE["contests"], TABLE["participants"]
 
 
-async def test_unset_members_have_the_documented_defaults(catalogue: Catalogue, account: str) -> None:
-    stored = await catalogue.create("contests", account, {})
+async def loaded(catalogue: Catalogue, account: str, stored: Stored) -> Contest:
     contest = await load_contest(catalogue.views, account, stored.key)
     assert contest is not None
+    return contest
+
+
+async def test_unset_members_have_the_documented_defaults(catalogue: Catalogue, account: str) -> None:
+    stored = await catalogue.create("contests", account, {})
+    contest = await loaded(catalogue, account, stored)
     assert (contest.key, contest.account, contest.version) == (stored.key, account, stored.version)
     assert contest.free == Limits(max_participant=1, max_contest=UNLIMITED)
     assert contest.paid == Limits(max_participant=UNLIMITED, max_contest=UNLIMITED)
@@ -44,8 +48,7 @@ async def test_what_is_set_holds_to_the_microsecond(catalogue: Catalogue, accoun
         "ip_restriction_per_participant": -1,
     }
     stored = await catalogue.create("contests", account, {"contest_config": rules})
-    contest = await load_contest(catalogue.views, account, stored.key)
-    assert contest is not None
+    contest = await loaded(catalogue, account, stored)
     assert contest.start == 1_767_225_600_000_001
     assert contest.end == 1_767_312_000_000_000
     assert (contest.free, contest.paid) == (Limits(1, 0), Limits(7, -1))
@@ -58,17 +61,14 @@ async def test_what_is_set_holds_to_the_microsecond(catalogue: Catalogue, accoun
 async def test_a_participant_s_change_raises_its_contest_s_version(catalogue: Catalogue, account: str) -> None:
     stored = await catalogue.create("contests", account, {})
     made = await catalogue.create("participants", account, {"status": "pending"}, stored.key)
-    contest = await load_contest(catalogue.views, account, stored.key)
-    assert contest is not None
+    contest = await loaded(catalogue, account, stored)
     assert (contest.version, contest.participants) == (made.version, {made.key: "pending"})
     changed = await catalogue.record_service.patch(PARTICIPANTS, account, made.key, {"status": "approved"})
-    contest = await load_contest(catalogue.views, account, stored.key)
-    assert contest is not None
+    contest = await loaded(catalogue, account, stored)
     assert (contest.version, contest.participants) == (changed.version, {made.key: "approved"})
     assert catalogue.raised[stored.key] == changed.version
     await catalogue.record_service.delete(PARTICIPANTS, account, made.key)
-    contest = await load_contest(catalogue.views, account, stored.key)
-    assert contest is not None
+    contest = await loaded(catalogue, account, stored)
     assert (contest.version, contest.participants) == (catalogue.raised[stored.key], {})
 
 
@@ -87,21 +87,12 @@ async def test_the_version_is_in_force_before_the_change_can_be_read(catalogue: 
     async def raise_config(versions: Mapping[str, int]) -> None:
         order.append(dict(versions))
 
-    event = {"account": "a", "command_id": "c", "at": 1, "resource": "contests", "key": "k", "record": "{}"}
-    values = [
-        catalogue_codec.encode(LogCreated("log")),
-        *(
-            catalogue_codec.encode(catalogue_codec.decode(_json(event | {"contest": contest})))  # type: ignore[arg-type]
-            for contest in ("k", "k", "other")
-        ),
-    ]
+    written: dict[str, Any] = {"account": "a", "command_id": "c", "at": 1, "record": "{}"}
+    written |= {"resource": "contests", "key": "k"}
+    events = [LogCreated("log"), *(RecordCreated(**written, contest=contest) for contest in ("k", "k", "other"))]
     views = Views(catalogue.views.generations.valkey, catalogue.views.generations.namespace)
     projection = CatalogueProjection(catalogue.topic, views, raise_config)
-    records = [LogRecord(offset, 0, value) for offset, value in enumerate(values)]
+    records = [LogRecord(offset, 0, catalogue_codec.encode(event)) for offset, event in enumerate(events)]
     with pytest.raises(ViewsUnavailable):
         await projection.fold(0, Position("log", 0), records)
     assert order == [{"k": 2, "other": 3}, ("applied", 4)]
-
-
-def _json(members: dict[str, Any]) -> bytes:
-    return orjson.dumps(members | {"type": "RecordCreated"})
