@@ -1,7 +1,8 @@
-"""Builds pictures of every format."""
+"""Builds pictures of every format, and archives."""
 
 import io
 import struct
+import zipfile
 import zlib
 from typing import Any
 
@@ -44,6 +45,13 @@ def bomb(width: int = 20_000, height: int = 20_000) -> bytes:
 
 def _chunk(name: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def zipped(name: str, content: str) -> bytes:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        archive.writestr(name, content)
+    return target.getvalue()
 
 
 def is_red(colour: Any) -> bool:

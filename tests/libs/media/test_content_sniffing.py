@@ -1,21 +1,13 @@
 """Bytes match their declared media type, or are rejected."""
 
-import io
-import zipfile
-
 import pytest
 
 from libs.media.content_sniffing import TypeCheck
+from tests.support.pictures import zipped
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(100)
+DOCX = zipped("word/document.xml", "<x/>")
 WAV = b"RIFF\x24\0\0\0WAVEfmt " + bytes(100)
-
-
-def docx() -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("word/document.xml", "<x/>")
-    return file.getvalue()
 
 
 def passes(media_type: str, data: bytes, piece: int = 7) -> bool:
@@ -32,8 +24,8 @@ def passes(media_type: str, data: bytes, piece: int = 7) -> bool:
         ("IMAGE/PNG", PNG),
         ("image/jpg", b"\xff\xd8\xff\xe0\0\x10JFIF\0" + bytes(100)),
         ("application/pdf", b"%PDF-1.7\n" + bytes(100)),
-        ("application/zip", docx()),
-        ("application/vnd.openxmlformats-officedocument.wordprocessingml.document", docx()),
+        ("application/zip", DOCX),
+        ("application/vnd.openxmlformats-officedocument.wordprocessingml.document", DOCX),
         ("audio/wav", WAV),
         ("audio/x-wav", WAV),
         ("video/mp4", b"\0\0\0\x20ftypisom\0\0\2\0isomiso2avc1mp41" + bytes(100)),

