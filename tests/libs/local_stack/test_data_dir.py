@@ -22,6 +22,7 @@ def test_fresh_deletes_what_tally_made_and_nothing_else(tmp_path: Path) -> None:
     first.close()
     again = DataDir(tmp_path / "data")
     again.open(fresh=True)
+    assert stat.S_IMODE(again.path.stat().st_mode) == 0o700, "the keys in it are its owner's alone"
     again.close()
     assert sorted(path.name for path in again.path.iterdir()) == ["notes.txt", "tally.lock"]
 
@@ -73,12 +74,3 @@ def test_one_holder_at_a_time(tmp_path: Path) -> None:
     first.close()
     second.open()
     second.close()
-
-
-def test_the_keys_in_it_are_its_owners_alone(tmp_path: Path) -> None:
-    directory = DataDir(tmp_path / "stack", min_free_mb=0)
-    directory.open()
-    try:
-        assert stat.S_IMODE(directory.path.stat().st_mode) == 0o700
-    finally:
-        directory.close()

@@ -26,9 +26,8 @@ def test_a_line_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert line.endswith(" per second")
 
 
-def test_a_short_operation_prints_notes_alone_and_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert printed(monkeypatch, line_s=60).splitlines() == ["redis://default:***@127.0.0.1:6379/0 answers"]
-
-
-def test_a_quiet_report_prints_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_operation_prints_notes_without_secrets_and_a_quiet_report_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert printed(monkeypatch, line_s=60) == "redis://default:***@127.0.0.1:6379/0 answers\n"
     assert printed(monkeypatch, line_s=-1, quiet=True) == ""

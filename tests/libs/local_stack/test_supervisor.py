@@ -5,7 +5,7 @@ import json
 import socket
 import stat
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -27,26 +27,30 @@ from tests.support.frozen_process import stopped
 from tests.support.http_clients import http_client
 from tests.support.stand_in_services import BROKEN, GATEWAY, LATE, PROJECTOR, STUBBORN, RecordingPreparation
 
-
-def supervisor(
-    servers: Servers, data_dir: Path, namespace: str, *, timeout_s: float = 60, **options: Any
-) -> Supervisor:
-    """One over the session's servers, so that it starts in an instant."""
-    addresses = servers.addresses
-    settings = StackSettings(
-        data_dir=data_dir,
-        namespace=namespace,
-        kafka_bootstrap_servers=addresses.kafka,
-        valkey_url=addresses.valkey,
-        stack_start_timeout_s=timeout_s,
-    )
-    given = {"preparation": RecordingPreparation(), "port": 0, "parts": (PROJECTOR, GATEWAY), "report": Silence()}
-    return Supervisor(settings, **{**given, **options})
+Supervise = Callable[..., Supervisor]
 
 
 @pytest.fixture
-async def running(servers: Servers, tmp_path: Path, namespace: str) -> AsyncIterator[Supervisor]:
-    async with supervisor(servers, tmp_path / "my data", namespace) as started:
+def supervise(servers: Servers, tmp_path: Path, namespace: str) -> Supervise:
+    """Return supervisors over the session's servers, so that they start in an instant."""
+
+    def supervisor(*, data_dir: Path = tmp_path, timeout_s: float = 60, **options: Any) -> Supervisor:
+        settings = StackSettings(
+            data_dir=data_dir,
+            namespace=namespace,
+            kafka_bootstrap_servers=servers.addresses.kafka,
+            valkey_url=servers.addresses.valkey,
+            stack_start_timeout_s=timeout_s,
+        )
+        given = {"preparation": RecordingPreparation(), "port": 0, "parts": (PROJECTOR, GATEWAY)}
+        return Supervisor(settings, **{**given, "report": Silence(), **options})
+
+    return supervisor
+
+
+@pytest.fixture
+async def running(supervise: Supervise, tmp_path: Path) -> AsyncIterator[Supervisor]:
+    async with supervise(data_dir=tmp_path / "my data") as started:
         yield started
 
 
@@ -72,11 +76,11 @@ async def test_stack_json_says_all_and_only_its_owner_reads_it(running: Supervis
 
 
 async def test_operators_have_a_port_of_their_own_where_the_front_is_not_on_loopback(
-    running: Supervisor, servers: Servers, tmp_path: Path, namespace: str, monkeypatch: pytest.MonkeyPatch
+    running: Supervisor, supervise: Supervise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert running.stack["operations_url"] == running.base_url
     monkeypatch.setenv("TALLY_HOST", "0.0.0.0")
-    async with supervisor(servers, tmp_path / "open", f"{namespace}b") as everywhere:
+    async with supervise(data_dir=tmp_path / "open") as everywhere:
         async with http_client(base_url=everywhere.base_url) as client:
             environment = (await client.get("/readyz")).json()
         operators = f"http://127.0.0.1:{environment['TALLY_OPERATIONS_PORT']}"
@@ -86,7 +90,7 @@ async def test_operators_have_a_port_of_their_own_where_the_front_is_not_on_loop
 
 
 async def test_preparation_comes_first_and_credentials_last(
-    servers: Servers, tmp_path: Path, namespace: str
+    supervise: Supervise, servers: Servers, tmp_path: Path, namespace: str
 ) -> None:
     order: list[str] = []
 
@@ -100,7 +104,7 @@ async def test_preparation_comes_first_and_credentials_last(
             return await super().development_credentials(addresses)
 
     watching = Watching()
-    async with (started := supervisor(servers, tmp_path, namespace, preparation=watching)):
+    async with (started := supervise(preparation=watching)):
         assert order == ["prepare []", "credentials ['gateway', 'projector']"]
         where = servers.addresses.kafka, servers.addresses.valkey, namespace, 16, (tmp_path / "objects").as_uri()
         assert watching.addresses == [DeploymentAddresses(*where, {"kafka_settings": {}})] * 2
@@ -142,18 +146,14 @@ async def test_stopping_drains_every_part_and_leaves_nothing(running: Supervisor
         assert (running.data_dir / "logs" / f"{part}.log").read_text().endswith("drained\n")
 
 
-async def test_a_part_that_does_not_drain_in_time_is_killed(
-    servers: Servers, tmp_path: Path, namespace: str
-) -> None:
-    async with supervisor(servers, tmp_path, namespace, parts=(STUBBORN, GATEWAY)) as started:
+async def test_a_part_that_does_not_drain_in_time_is_killed(supervise: Supervise) -> None:
+    async with supervise(parts=(STUBBORN, GATEWAY)) as started:
         pid = started.pids["projector"]
     assert start_time(pid) is None
 
 
-async def test_a_part_that_cannot_start_ends_it_all_with_its_log(
-    servers: Servers, tmp_path: Path, namespace: str
-) -> None:
-    broken = supervisor(servers, tmp_path, namespace, parts=(BROKEN,))
+async def test_a_part_that_cannot_start_ends_it_all_with_its_log(supervise: Supervise, tmp_path: Path) -> None:
+    broken = supervise(parts=(BROKEN,))
     with pytest.raises(StackError, match=r"logs/projector\.log") as refused:
         await broken.start()
     assert refused.value.exit_code == Exit.SERVER_AWAY
@@ -162,41 +162,39 @@ async def test_a_part_that_cannot_start_ends_it_all_with_its_log(
 
 
 async def test_a_service_that_is_not_ready_stays_for_operators_to_see_and_mend(
-    servers: Servers, tmp_path: Path, namespace: str
+    supervise: Supervise, tmp_path: Path
 ) -> None:
-    refused = supervisor(servers, tmp_path, namespace, parts=(LATE,), timeout_s=0.2)
+    refused = supervise(parts=(LATE,), timeout_s=0.2)
     with pytest.raises(StackError, match=r"not 200 in 0\.2 s"):
         await refused.start()
     assert refused.pids == {}
     said = StringIO()
     report = Report(Console(file=said, width=500))
-    waiting = supervisor(servers, tmp_path, namespace, parts=(LATE,), report=report, waits=True, timeout_s=0.2)
+    waiting = supervise(parts=(LATE,), report=report, waits=True, timeout_s=0.2)
     start = asyncio.create_task(waiting.start())
     await eventually((tmp_path / "stack.json").exists)
     assert f"`tally doctor --data-dir {tmp_path}` says why" in said.getvalue()
-    assert stack_file(waiting)["kafka"] == servers.addresses.kafka
+    assert stack_file(waiting)["kafka"] == waiting.addresses.kafka
     assert "api_key" not in stack_file(waiting)
     (tmp_path / "ready").touch()
     assert (await start)["api_key"] == stack_file(waiting)["api_key"]
     await waiting.stop()
 
 
-async def test_a_port_in_use_is_named_with_the_way_out(servers: Servers, tmp_path: Path, namespace: str) -> None:
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
+async def test_a_port_in_use_is_named_with_the_way_out(supervise: Supervise) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(StackError, match=rf"Port {port} .*--port.*--any-port") as refused:
-            await supervisor(servers, tmp_path, namespace, port=port).start()
+            await supervise(port=port).start()
         assert refused.value.exit_code == Exit.BAD_USAGE
-        async with supervisor(servers, tmp_path, namespace, port=port, any_port=True) as started:
+        async with supervise(port=port, any_port=True) as started:
             assert started.base_url != f"http://127.0.0.1:{port}"
 
 
 async def test_a_part_that_hangs_is_started_again_and_one_that_answers_is_not(
-    servers: Servers, tmp_path: Path, namespace: str
+    supervise: Supervise, tmp_path: Path
 ) -> None:
-    async with supervisor(servers, tmp_path, namespace, probe_s=0.2) as running:
+    async with supervise(probe_s=0.2) as running:
         before, log = running.pids, tmp_path / "logs" / "gateway.log"
         await eventually(lambda: log.read_text().count("GET /livez") > 2 * UNANSWERED)
         assert running.pids == before
