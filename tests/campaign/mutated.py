@@ -23,15 +23,11 @@ def run_mutated(name: str, arguments: Sequence[str]) -> int:
         for folder in FOLDERS:
             copytree(ROOT / folder, copy / folder, ignore=ignore_patterns("__pycache__"))
         mutation = MUTATIONS[name]
-        if mutation.where != LUA:
-            _alter([copy / f"{mutation.where.replace('.', '/')}.py"], mutation.changes)
-        _alter(list((copy / "libs/views").rglob("*.lua")), mutation.lua)
+        module = copy / f"{mutation.where.replace('.', '/')}.py"
+        files = list((copy / "libs/views").rglob("*.lua")) if mutation.where == LUA else [module]
+        for old, new in mutation.changes:
+            [file] = [each for each in files if each.read_text().count(old) == 1]
+            file.write_text(file.read_text().replace(old, new))
         environment = os.environ | {"PYTHONPATH": str(copy)}
         command = [sys.executable, "-m", "tests.campaign", *arguments]
         return subprocess.run(command, cwd=copy, env=environment, check=False).returncode
-
-
-def _alter(files: Sequence[Path], changes: Sequence[tuple[str, str]]) -> None:
-    for old, new in changes:
-        [file] = [each for each in files if each.read_text().count(old) == 1]
-        file.write_text(file.read_text().replace(old, new))

@@ -6,14 +6,14 @@ import multiprocessing
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count, islice
 
 from tests.simulation.faults import Streams
-from tests.simulation.mutations import MUTATIONS, SEEDS
+from tests.simulation.mutations import MUTATIONS
 from tests.simulation.real_valkey import RealValkey, a_valkey
-from tests.simulation.scenarios import SCENARIOS, some_scenario
+from tests.simulation.scenarios import seeds_like, some_scenario
 from tests.simulation.schedule import Runner, shortest
 
 CHUNK = 100
@@ -44,13 +44,13 @@ def main() -> None:
     elif options.power:
         power(options.seeds, options.processes)
     elif options.find:
-        found = next(first_noticed(options.find, seeds), None)
+        found = next(noticing(options.find, seeds), None)
         print(f"{options.find}: no seed notices it" if found is None else f"{options.find}: seed {found}")
     else:
         sys.exit(search(seeds, options.processes, options.backend))
 
 
-def first_noticed(name: str, seeds: Sequence[int]) -> Iterator[int]:
+def noticing(name: str, seeds: Iterable[int]) -> Iterator[int]:
     """Yield the seeds that notice a mutation."""
     runner = Runner(mutation=MUTATIONS[name])
     for seed in seeds:
@@ -107,19 +107,16 @@ def _run_all(runner: Runner, seeds: Sequence[int]) -> Found:
 
 def power(number: int, processes: int) -> None:
     """Print for each mutation its seed, the scenario of that, and how many of the scenario notice it."""
-    names = {id(scenario): name for name, scenario in SCENARIOS.items()}
     print("| mutation | of | seed | scenario | noticed by |\n|---|---|---:|---|---:|")
     with multiprocessing.Pool(processes) as pool:
         for name, noticed in pool.imap(partial(_noticed, number), MUTATIONS):
-            where = MUTATIONS[name].where.rpartition(".")[2]
-            scenario = names.get(id(some_scenario(Streams(SEEDS[name]))), "-")
-            print(f"| {name} | `{where}` | {SEEDS[name]} | {scenario} | {noticed} of {number} |", flush=True)
+            seed, where = MUTATIONS[name].seed, MUTATIONS[name].where.rpartition(".")[2]
+            scenario = some_scenario(Streams(seed))
+            print(f"| {name} | `{where}` | {seed} | {scenario or '-'} | {noticed} of {number} |", flush=True)
 
 
 def _noticed(number: int, name: str) -> tuple[str, int]:
-    scenario = some_scenario(Streams(SEEDS[name]))
-    seeds = (seed for seed in count() if some_scenario(Streams(seed)) is scenario)
-    return name, len(list(first_noticed(name, list(islice(seeds, number)))))
+    return name, len(list(noticing(name, islice(seeds_like(MUTATIONS[name].seed), number))))
 
 
 if __name__ == "__main__":

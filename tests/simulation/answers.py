@@ -1,15 +1,18 @@
 """What clients asked for, and what they were answered."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from libs.tally.errors import AppendUnknown, TallyError
 from libs.tally.vote_commands import CastVote, RemoveVote
-from libs.voting.protocol.shared_steps import Removed
+from libs.voting.protocol.shared_steps import Accepted, Removed
 from libs.voting.source_reports import SourceReport
 
 Name = tuple[str, str, str]
 """Contest, voter and vote id."""
+TRY_AGAIN: Final = frozenset({"log_unavailable", "views_unavailable", "ledger_catching_up", "overloaded"})
+"""Codes of answers with status 503."""
 
 
 class Violation(AssertionError):
@@ -19,6 +22,19 @@ class Violation(AssertionError):
 def demand(holds: bool, otherwise: str) -> None:
     if not holds:
         raise Violation(otherwise)
+
+
+def is_undecided(result: Any) -> bool:
+    """Return whether there was no answer, or one with status 503."""
+    return result is None or getattr(result, "code", "") in TRY_AGAIN
+
+
+def described(result: Any) -> str:
+    if isinstance(result, Accepted):
+        return f"201 at {result.partition}/{result.offset}, accepted {result.terms.accepted_at}"
+    if isinstance(result, TallyError):
+        return f"{type(result).__name__}: {result.message} ({result.cause})"
+    return repr(result)[:150]
 
 
 @dataclass(slots=True)
@@ -79,3 +95,20 @@ class Answer:
     def was_refused(self) -> bool:
         """True if the answer says that this attempt is not recorded, and never will be."""
         return isinstance(self.result, TallyError) and not isinstance(self.result, AppendUnknown)
+
+
+def first_began(answers: Iterable[Answer]) -> dict[Name, float]:
+    """Return when each vote's first request began."""
+    return _earliest((answer.name, answer.began_at) for answer in answers)
+
+
+def first_accepted(answers: Iterable[Answer]) -> dict[Name, float]:
+    """Return when each vote was first answered 201."""
+    return _earliest((each.name, each.ended_at) for each in answers if isinstance(each.result, Accepted))
+
+
+def _earliest(times: Iterable[tuple[Name, float]]) -> dict[Name, float]:
+    found: dict[Name, float] = {}
+    for name, at in times:
+        found[name] = min(at, found.get(name, at))
+    return found

@@ -16,30 +16,25 @@ from libs.contracts.catalogue_events import (
     contests_of,
 )
 from libs.contracts.codec import Undecodable
-from libs.contracts.topics import catalogue_topic
 from libs.tally.events import ContestClosed, VoteCast
 from libs.tally.time_conversion import microseconds, parse_timestamp
-from libs.views.catalogue.catalogue_views import CatalogueViews
-from tests.simulation.answers import Name, demand
-from tests.simulation.deployment import ACCOUNT, NAMESPACE
-from tests.simulation.logs import Partition, records_of
-from tests.simulation.observer import Observer, latest_clock, observe
+from tests.simulation.answers import demand, first_began
+from tests.simulation.deployment import ACCOUNT
+from tests.simulation.logs import Logs, records_of
+from tests.simulation.observer import latest_clock, observe
 from tests.simulation.source_promises import check_source_marks, demand_source_marks
 from tests.simulation.virtual_loop import BEGIN_S
 from tests.simulation.world import World
 from tests.support.catalogue_model import Model
-from tests.support.vote_views import VoteViews
 
 
 def check_catalogue(world: World) -> None:
     """The live view of the catalogue holds what a plain fold of its log gives."""
-    topic, model = catalogue_topic(NAMESPACE), Model()
-    number = topic.partition_of(ACCOUNT)
-    for record in records_of(world, topic.name, number):
+    model, number = Model(), world.catalogue_topic.partition_of(ACCOUNT)
+    for record in records_of(world, world.catalogue_topic, number):
         model.fold(record.offset, record.timestamp_ms, catalogue_codec.decode(record.value))
-    views = CatalogueViews(Observer(world), NAMESPACE)
     for contest in world.kinds:
-        found = observe(world, views.contest_config(ACCOUNT, contest))
+        found = observe(world, world.catalogue_views.contest_config(ACCOUNT, contest))
         where = f"{contest} in catalogue/{number}"
         version = model.config.get(contest)
         demand(found.version == version, f"{where} has version {found.version}, by its log {version}")
@@ -55,34 +50,24 @@ def _by_key(records: Any) -> dict[str, Stored]:
     return {record.key: record for record in records}
 
 
-def check_patches(world: World, partitions: list[Partition]) -> None:
+def check_patches(world: World, logs: Logs) -> None:
     """After the answer to a change no vote is decided by the rules before it."""
-    first: dict[Name, float] = {}
-    for answer in world.answers:
-        first[answer.name] = min(first.get(answer.name, answer.began_at), answer.began_at)
-    for partition in partitions:
-        for event in partition.events:
-            if not isinstance(event, VoteCast):
-                continue
-            name = event.contest, event.voter, event.vote_id
-            for at, contest, version in world.changes:
-                if contest == event.contest and first.get(name, 0.0) > at:
-                    demand(
-                        event.config >= version,
-                        f"{name} was decided by {event.config}, after {version} was answered",
-                    )
+    first = first_began(world.answers)
+    for vote in (event for partition in logs for event in partition.events if isinstance(event, VoteCast)):
+        name = vote.contest, vote.voter, vote.vote_id
+        for at, contest, version in world.changes:
+            if contest == vote.contest and first.get(name, 0.0) > at:
+                text = f"{name} was decided by {vote.config}, after {version} was answered"
+                demand(vote.config >= version, text)
 
 
-def check_closings(world: World, partitions: list[Partition]) -> None:
+def check_closings(world: World, logs: Logs) -> None:
     """A contest closes at the end in its record, which all its clocks have passed, and in all its partitions."""
-    topic = catalogue_topic(NAMESPACE)
-    views = VoteViews(Observer(world), NAMESPACE, world.partitions)
-    servers = {Observer(world).server(views._base(number)) for number in range(world.partitions)}
+    servers = {world.server_of(number) for number in range(world.partitions)}
     versions: dict[str, int] = {}
     closed: dict[str, Any] = {}
-    logs = {each.number: list(zip(each.events, each.times_ms, strict=True)) for each in partitions}
     ends: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for record in records_of(world, topic.name, topic.partition_of(ACCOUNT)):
+    for record in records_of(world, world.catalogue_topic, world.catalogue_topic.partition_of(ACCOUNT)):
         event = catalogue_codec.decode(record.value)
         if isinstance(event, Undecodable):
             continue
@@ -105,8 +90,8 @@ def check_closings(world: World, partitions: list[Partition]) -> None:
                 check_source_marks(world, event.contest, closing, logs)
         versions.update(dict.fromkeys(contests_of(event), record.offset))
     for contest, closing in closed.items():
-        demand_source_marks(world, contest, closing, logs)
-    for partition in partitions:
+        demand_source_marks(contest, closing, logs)
+    for partition in logs:
         for contest, closing in closed.items():
             marks = [mark for mark in partition.events if mark == ContestClosed(contest, closing.seq)]
             demand(bool(marks), f"{contest} is closed, and has no marker in votes/{partition.number}")

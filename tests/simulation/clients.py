@@ -11,7 +11,6 @@ from libs.catalogue.resource_table import CONTESTS as CONTEST_ROW
 from libs.catalogue.resource_table import PARTICIPANTS as PARTICIPANT_ROW
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.codec import vote_codec
-from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.contracts.vote_states import VoteName
 from libs.projection.fencing import CLOCK_TOLERANCE_S
 from libs.purchases.schemas import PurchaseForm, VotesForm
@@ -21,154 +20,182 @@ from libs.tally.events import VoteRestored, VoteVoided
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from libs.voting.protocol.shared_steps import Accepted, Removed
-from tests.simulation.answers import Answer, Bought, Read
+from tests.simulation.answers import TRY_AGAIN, Answer, Bought, Read, described, is_undecided
 from tests.simulation.contests import PARTICIPANTS, PROBING, moment, participant_key, some_rules, some_vote
-from tests.simulation.deployment import ACCOUNT, NAMESPACE, Gateway
-from tests.simulation.observer import Observer
-from tests.simulation.virtual_loop import BEGIN_S, SimulatedProcess
+from tests.simulation.deployment import ACCOUNT, Gateway
+from tests.simulation.virtual_loop import BEGIN_S, set_result
 from tests.support.builders import pseudonym
-from tests.support.vote_views import VoteViews
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-TRY_AGAIN: Final = frozenset({"log_unavailable", "views_unavailable", "ledger_catching_up", "overloaded"})
-"""Codes of answers with status 503."""
+PATIENCE_S: Final = 12.0
+"""Time after which a client gives up a request."""
 
 Work = Callable[[Gateway], Awaitable[Any]]
+Task = asyncio.Task[Any]
 
 
-class Deleted:
-    """The answer to a deletion."""
+class Client:
+    """Sends requests; `rng` decides what is random about them."""
+
+    def __init__(self, world: "World", name: str, rng: Random) -> None:
+        self.world = world
+        self.name = name
+        self.rng = rng
+        self.process = world.loop.process(name)
+
+    def other(self, suffix: str) -> "Client":
+        """Return another client that draws from the same stream."""
+        return Client(self.world, f"{self.name}{suffix}", self.rng)
+
+    def later(self, delay_s: float, do: Callable[..., Any], *arguments: Any) -> None:
+        self.world.loop.call_later(delay_s, do, *arguments)
+
+    def run(self, steps: Coroutine[Any, Any, Any]) -> Task:
+        """Start what a client does; the schedule settles when all of it is done."""
+        self.world.open_requests += 1
+
+        def ended(task: Task) -> None:
+            self.world.open_requests -= 1
+            task.result()
+
+        task = self.world.loop.start(self.process, steps)
+        task.add_done_callback(ended)
+        return task
+
+    async def ask(self, work: Work, what: str = "", gateway: Gateway | None = None) -> Any:
+        """Return the result of a request, by default to any gateway; its error; or None after the patience."""
+        world, gateway = self.world, gateway or self.rng.choice(self.world.gateways)
+        answer: asyncio.Future[Any] = world.loop.create_future()
+        if what:
+            world.note(f"{what} at {gateway.name}")
+        gateway.request(self.process, work, partial(set_result, answer))
+        result = None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE_S):
+                result = await answer
+        if what:
+            world.note(f"is answered {described(result)}")
+        return without_defect(result)
+
+    async def pause(self, least_s: float, most_s: float) -> None:
+        await asyncio.sleep(self.rng.uniform(least_s, most_s))
 
 
-def vote(world: "World", name: str, rng: Random) -> None:
+def without_defect(result: Any) -> Any:
+    """Return a result; raise an error that no code of the service expected."""
+    if isinstance(result, Exception) and not isinstance(result, TallyError):
+        raise result
+    return result
+
+
+def vote(client: Client) -> None:
     """Vote, sometimes twice at once, and sometimes take it back."""
+    world, rng = client.world, client.rng
     contest = world.some_contest(rng)
     command = some_vote(rng, contest, world.kinds[contest], world.streams["shape"].choice([2, 6]))
-    start(world, name, rng, command)
+    start(client, command)
     for copy in range(rng.choice([0, 0, 0, 1, 2])):
-        world.loop.call_later(rng.choice([0.0, rng.uniform(0, 1.0)]), start, world, f"{name}.{copy}", rng, command)
+        client.later(rng.choice([0.0, rng.uniform(0, 1.0)]), start, client.other(f".{copy}"), command)
     later = rng.choice([rng.uniform(0.0, 0.1), rng.uniform(0.0, 2.5)])
     if command.source == "c-free" and rng.random() < 0.3:
         removal = RemoveVote(contest, command.voter, command.vote_id)
         for copy in range(rng.choice([1, 1, 2])):
-            world.loop.call_later(later, start, world, f"{name}.removal{copy}", rng, removal)
+            client.later(later, start, client.other(f".removal{copy}"), removal)
     elif command.source == "c-paid" and rng.random() < 0.3:
-        world.loop.call_later(later, start, world, f"{name}.refund", rng, command, True)
+        client.later(later, start, client.other(".refund"), command, True)
 
 
 def start(
-    world: "World",
-    name: str,
-    rng: Random,
+    client: Client,
     command: CastVote | RemoveVote,
-    refund: bool = False,
+    is_refund: bool = False,
     gateway: Gateway | None = None,
     tries: int = 0,
-) -> "asyncio.Task[Any]":
+) -> Task:
     """Start a request; its task returns the last answer. By default gateways and tries are random."""
-    client = world.loop.process(name)
-    return run(world, client, _request(world, client, Random(rng.random()), command, refund, gateway, tries))
-
-
-def run(world: "World", client: SimulatedProcess, steps: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
-    """Start what a client does; the schedule settles when all of it is done."""
-    world.open_requests += 1
-
-    def ended(task: "asyncio.Task[Any]") -> None:
-        world.open_requests -= 1
-        task.result()
-
-    task = world.loop.start(client, steps)
-    task.add_done_callback(ended)
-    return task
+    own = Client(client.world, client.name, Random(client.rng.random()))
+    return own.run(_request(own, command, is_refund, gateway, tries))
 
 
 async def _request(
-    world: "World",
-    client: SimulatedProcess,
-    rng: Random,
-    command: CastVote | RemoveVote,
-    refund: bool,
-    chosen: Gateway | None,
-    tries: int,
+    client: Client, command: CastVote | RemoveVote, is_refund: bool, gateway: Gateway | None, tries: int
 ) -> Any:
     """Send a request until it is decided, or give it up."""
+    world, rng = client.world, client.rng
 
-    async def work(gateway: Gateway) -> Any:
-        assert gateway.voting is not None
-        if refund:
-            assert isinstance(command, CastVote)
-            await gateway.voting.refund(ACCOUNT, command)
+    async def work(at: Gateway) -> Any:
+        assert at.voting is not None
+        if isinstance(command, RemoveVote):
+            return await at.voting.remove(ACCOUNT, command)
+        if is_refund:
+            await at.voting.refund(ACCOUNT, command)
             return Removed(0, None)
-        if isinstance(command, CastVote):
-            [outcome] = await gateway.voting.cast(ACCOUNT, [command])
-            return outcome
-        return await gateway.voting.remove(ACCOUNT, command)
+        [outcome] = await at.voting.cast(ACCOUNT, [command])
+        return outcome
 
-    what = "refunds" if refund else "casts" if isinstance(command, CastVote) else "removes"
+    what = "refunds" if is_refund else "casts" if isinstance(command, CastVote) else "removes"
     answer: Answer | None = None
     for _ in range(tries or rng.choice([1, 2, 4])):
-        answer = Answer(command, refund, world.loop.now)
+        answer = Answer(command, is_refund, world.loop.now)
         if isinstance(command, RemoveVote) and world.is_alone:
             answer.voided_at = await _voided_at(world, command)
         world.answers.append(answer)
-        gateway = chosen or rng.choice(world.gateways)
-        world.note(f"{what} {command.vote_id} of {command.voter} in {command.contest} at {gateway.name}")
-        answer.result = await world.ask(client, gateway, work)
-        world.note(f"is answered {described(answer.result)}")
+        about = f"{what} {command.vote_id} of {command.voter} in {command.contest}"
+        answer.result = await client.ask(work, about, gateway)
         answer.ended_at = world.loop.now
-        if answer.result is not None and getattr(answer.result, "code", "") not in TRY_AGAIN:
+        if not is_undecided(answer.result):
             break
-        await asyncio.sleep(rng.uniform(0.05, 1.0))
+        await client.pause(0.05, 1.0)
     return answer and answer.result
 
 
 async def _voided_at(world: "World", command: RemoveVote) -> int | None:
-    views = VoteViews(Observer(world), NAMESPACE, world.partitions)
-    partition = votes_topic(NAMESPACE, world.partitions).partition_of(command.voter)
-    name = VoteName(command.contest, command.voter, command.vote_id)
-    _, [state] = await views.lookups(partition, [name])
+    views, partition = world.vote_views, world.votes_topic.partition_of(command.voter)
+    _, [state] = await views.lookups(partition, [VoteName(command.contest, command.voter, command.vote_id)])
     view = await views.state(partition)
     return view.position.offset if state.status is VoteStatus.VOIDED and not view.pending else None
 
 
 def probe(world: "World") -> None:
     """Vote in each contest and partition by somebody new, once all has settled: the answer says yes or no."""
-    topic, found = votes_topic(NAMESPACE, world.partitions), dict[int, str]()
+    found: dict[int, str] = {}
     for name in PROBING:
-        found.setdefault(topic.partition_of(pseudonym(name)), name)
+        found.setdefault(world.votes_topic.partition_of(pseudonym(name)), name)
     for contest in world.kinds:
         for number, voter in found.items():
-            name = f"probe of {contest} in {number}"
-            vote = some_vote(world.streams[name], contest, world.kinds[contest], 1, [(voter, False)])
-            start(world, name, world.streams[name], vote, tries=2).add_done_callback(partial(_probed, world, name))
+            client = world.client(f"probe of {contest} in {number}")
+            vote = some_vote(client.rng, contest, world.kinds[contest], 1, [(voter, False)])
+            start(client, vote, tries=2).add_done_callback(partial(_probed, client))
 
 
-def _probed(world: "World", name: str, task: "asyncio.Task[Any]") -> None:
-    result = task.result()
+def _probed(client: Client, task: Task) -> None:
+    result, world = task.result(), client.world
     if isinstance(result, Accepted) and world.is_alone:
         processes = [server.process for server in world.deployment.servers]
         processes += [projector.process for projector in world.projectors]
-        clocks = [world.clock_us(process) for process in processes]
-        if result.terms.accepted_at > max(clocks) + CLOCK_TOLERANCE_S * 1_000_000:
-            world.broken.append(f"the {name} is accepted at {result.terms.accepted_at}, when it is {max(clocks)}")
-    if result is None or getattr(result, "code", "") in TRY_AGAIN:
-        world.broken.append(f"the {name}, after all has settled, is answered {described(result)}")
+        latest = max(world.clock_us(process) for process in processes)
+        if result.terms.accepted_at > latest + CLOCK_TOLERANCE_S * 1_000_000:
+            world.broken.append(
+                f"the {client.name} is accepted at {result.terms.accepted_at}, when it is {latest}"
+            )
+    if is_undecided(result):
+        world.broken.append(f"the {client.name}, after all has settled, is answered {described(result)}")
 
 
-def batch(world: "World", name: str, rng: Random) -> None:
+def batch(client: Client) -> None:
     """Send several votes of one voter in one request, once."""
+    world, rng = client.world, client.rng
     contest = world.some_contest(rng)
     first, *others = [some_vote(rng, contest, world.kinds[contest], 6) for _ in range(rng.choice([2, 3]))]
     others = [vote._replace(voter=first.voter, anonymous=first.anonymous) for vote in others]
-    cast_together(world, name, rng, [first, *others])
+    cast_together(client, [first, *others])
 
 
-def cast_together(world: "World", name: str, rng: Random, commands: list[CastVote]) -> None:
+def cast_together(client: Client, commands: list[CastVote]) -> None:
     """Send votes of one voter in one request."""
-    client = world.loop.process(name)
+    world = client.world
     world.batches.append([(command.contest, command.voter, command.vote_id) for command in commands])
 
     async def work(gateway: Gateway) -> Any:
@@ -178,51 +205,42 @@ def cast_together(world: "World", name: str, rng: Random, commands: list[CastVot
     async def steps() -> None:
         answers = [Answer(command, False, world.loop.now) for command in commands]
         world.answers += answers
-        gateway = rng.choice(world.gateways)
-        world.note(f"casts {[command.vote_id for command in commands]} of {commands[0].voter} at {gateway.name}")
-        results = await world.ask(client, gateway, work)
-        world.note(f"is answered {results}"[:300])
-        if isinstance(results, Exception):
-            raise results
+        about = f"casts {[command.vote_id for command in commands]} of {commands[0].voter}"
+        results = await client.ask(work, about)
         if results is not None:
             for answer, result in zip(answers, results, strict=True):
-                answer.result, answer.ended_at = result, world.loop.now
+                answer.result, answer.ended_at = without_defect(result), world.loop.now
 
-    run(world, client, steps())
+    client.run(steps())
 
 
-def ask(world: "World", name: str, rng: Random) -> None:
+def ask(client: Client) -> None:
     """Ask for a vote that was sent, or for its voter's allowance."""
+    world, rng = client.world, client.rng
     sent = [answer for answer in world.answers if answer.is_cast]
     if not sent:
         return
-    client, (contest, voter, vote_id) = world.loop.process(name), rng.choice(sent).name
-
-    async def work(gateway: Gateway) -> Any:
-        return await gateway.reads.status(ACCOUNT, contest, vote_id, voter, None)
-
-    async def ask_for_allowance(gateway: Gateway) -> Any:
-        return await gateway.reads.allowance(ACCOUNT, contest, voter, None)
+    contest, voter, vote_id = rng.choice(sent).name
 
     async def steps() -> None:
         for _ in range(rng.choice([1, 2, 4])):
             began = world.loop.now
-            world.note(f"asks for {vote_id} of {voter} in {contest}")
-            result = await world.ask(client, rng.choice(world.gateways), work)
-            world.note(f"is answered {described(result)}")
+            result = await client.ask(
+                lambda at: at.reads.status(ACCOUNT, contest, vote_id, voter, None),
+                f"asks for {vote_id} of {voter} in {contest}",
+            )
             world.reads.append(Read((contest, voter, vote_id), began, result))
-            await asyncio.sleep(rng.uniform(0.02, 0.6))
-        result = await world.ask(client, rng.choice(world.gateways), ask_for_allowance)
-        if isinstance(result, Exception) and not isinstance(result, TallyError):
-            raise result
+            await client.pause(0.02, 0.6)
+        await client.ask(lambda at: at.reads.allowance(ACCOUNT, contest, voter, None))
 
-    run(world, client, steps())
+    client.run(steps())
 
 
-def change(world: "World", name: str, rng: Random) -> None:
+def change(client: Client) -> None:
     """Change a contest's rules or its end, or a participant's status."""
+    world, rng = client.world, client.rng
     contest = world.some_contest(rng)
-    if rng.random() < (0.3 if world.has_purchases else 0.75):
+    if rng.random() < (0.3 if world.shape.has_purchases else 0.75):
         rules = some_rules(rng)
         if rng.random() < 0.3:
             rules["end"] = moment(world.loop.now + rng.uniform(0.0, 3.0))
@@ -231,155 +249,125 @@ def change(world: "World", name: str, rng: Random) -> None:
     else:
         row, key = PARTICIPANT_ROW, participant_key(contest, rng.choice(PARTICIPANTS))
         patch = {"status": rng.choice(["approved", "rejected"])}
-    operate(world, name, rng, contest, lambda at: at.records.patch(row, ACCOUNT, key, patch))
+    operate(client, contest, lambda at: at.records.patch(row, ACCOUNT, key, patch))
 
 
-def reopen(world: "World", name: str, rng: Random) -> None:
-    contest = world.some_contest(rng)
-    end = round((BEGIN_S + world.loop.now + rng.uniform(1.0, 20.0)) * 1_000_000)
-    operate(world, name, rng, contest, lambda at: at.reopener.reopen(ACCOUNT, contest, end))
+def reopen(client: Client) -> None:
+    contest = client.world.some_contest(client.rng)
+    reopen_for(client, contest, client.rng.uniform(1.0, 20.0))
 
 
-def operate(
-    world: "World",
-    name: str,
-    rng: Random,
-    contest: str,
-    work: Work,
-    gateway: Gateway | None = None,
-    tries: int = 1,
-) -> "asyncio.Task[Any]":
+def reopen_for(client: Client, contest: str, seconds: float) -> Task:
+    end = round((BEGIN_S + client.world.loop.now + seconds) * 1_000_000)
+    return operate(client, contest, lambda at: at.reopener.reopen(ACCOUNT, contest, end))
+
+
+def operate(client: Client, contest: str, work: Work, gateway: Gateway | None = None, tries: int = 1) -> Task:
     """Start an operator's request; its task returns the answer."""
-    client = world.loop.process(name)
+    world = client.world
 
     async def steps() -> Any:
         for _ in range(tries):
-            result = await world.ask(client, gateway or rng.choice(world.gateways), work)
-            world.note(f"is answered {described(result)}")
+            result = await client.ask(work, f"changes {contest}", gateway)
             if getattr(result, "code", "") not in TRY_AGAIN:
                 break
             await asyncio.sleep(0.1)
         if isinstance(result, Stored):
             world.changes.append((world.loop.now, contest, result.version))
             world.written[result.key] = max(result.version, world.written.get(result.key, 0))
-        elif isinstance(result, Exception) and not isinstance(result, TallyError):
-            raise result
         return result
 
-    return run(world, client, steps())
+    return client.run(steps())
 
 
-def delete(world: "World", name: str, rng: Random, contest: str) -> "asyncio.Task[Any]":
+def delete(client: Client, contest: str) -> Task:
     """Delete a contest; from the answer on no vote is accepted."""
+    world, deleted = client.world, object()
 
     async def work(at: Gateway) -> Any:
         with suppress(NotFound):  # by an earlier try
             await at.records.delete(CONTEST_ROW, ACCOUNT, contest)
-        return Deleted
+        return deleted
 
     world.deleted.add(contest)
 
     async def steps() -> None:
-        result = await operate(world, f"{name}: delete", rng, contest, work, None, 20)
-        if result is Deleted:
-            topic = catalogue_topic(NAMESPACE)
-            log = world.deployment.brokers.partitions[topic.name, topic.partition_of(ACCOUNT)]
+        if await operate(client.other(": delete"), contest, work, None, 20) is deleted:
+            log = world.deployment.log(world.catalogue_topic, world.catalogue_topic.partition_of(ACCOUNT))
             [offset] = [each.offset for each in log.records if b'"RecordDeleted"' in each.value][:1]
             world.changes.append((world.loop.now, contest, offset))
 
-    return run(world, world.loop.process(name), steps())
+    return client.run(steps())
 
 
-def read(world: "World", name: str, rng: Random, contest: str, gateway: Gateway | None = None) -> None:
+def read(client: Client, contest: str, gateway: Gateway) -> None:
     """Read a contest's record."""
-    client = world.loop.process(name)
+    world = client.world
 
     async def steps() -> None:
         written = world.written.get(contest, 0)
-        at = gateway or rng.choice(world.gateways)
-        result = await world.ask(client, at, lambda at: at.records.get(CONTEST_ROW, ACCOUNT, contest))
-        world.note(f"reads {contest} at {at.name}: {getattr(result, 'version', result)}")
+        result = await client.ask(
+            lambda at: at.records.get(CONTEST_ROW, ACCOUNT, contest), f"reads {contest}", gateway
+        )
         if isinstance(result, Stored) and result.version < written:
             world.broken.append(f"{contest} was read in version {result.version}, after {written} was answered")
         elif isinstance(result, NotFound):
             world.broken.append(f"{contest} was not found")
 
-    run(world, client, steps())
+    client.run(steps())
 
 
-def void(world: "World", name: str, rng: Random) -> None:
+def void(client: Client) -> None:
     """Void a vote by an operation, and perhaps restore it; records of both may be in the log twice."""
-    client = world.loop.process(name)
-    topic = votes_topic(NAMESPACE, world.partitions)
+    world, rng, topic = client.world, client.rng, client.world.votes_topic
     cast = [answer for answer in world.answers if answer.is_cast and answer.command.vote_id.startswith("id")]
     if not cast:
         return
     contest, voter, vote_id = rng.choice(cast).name
     operation = f"void{rng.randrange(2)}"
-    events = (
-        VoteVoided(contest, voter, vote_id, operation, 0),
-        VoteRestored(contest, voter, vote_id, operation, 0),
-    )
-    writer = world.deployment.writer(client)
+    writer = world.deployment.writer(client.process)
 
     async def steps() -> None:
-        for event in events[: rng.choice([1, 2])]:
+        for kind in (VoteVoided, VoteRestored)[: rng.choice([1, 2])]:
+            event = kind(contest, voter, vote_id, operation, 0)
             if isinstance(event, VoteVoided):
                 world.voided.add((operation, contest, voter, vote_id))
             for _ in range(rng.choice([1, 2])):
                 world.note(f"{event.type} {vote_id} of {voter} in {contest} by {operation}")
-                try:
+                with suppress(LogUnavailable):
                     value, key = vote_codec.encode(event), voter.encode()
                     await writer.append(topic.name, topic.partition_of(voter), value, key)
-                except LogUnavailable:
-                    continue
-            await asyncio.sleep(rng.uniform(0.0, 1.0))
+            await client.pause(0.0, 1.0)
             if rng.random() < 0.4:
-                start(world, f"{name}.removal", rng, RemoveVote(contest, voter, vote_id))
+                start(client.other(".removal"), RemoveVote(contest, voter, vote_id))
 
-    run(world, client, steps())
+    client.run(steps())
 
 
-def purchase(world: "World", name: str, rng: Random) -> None:
+def purchase(client: Client) -> None:
     """Buy votes, and sometimes have the purchase refunded, also before it is recorded."""
-    client, contest = world.loop.process(name), world.some_contest(rng)
+    world, rng, name = client.world, client.rng, client.name
+    contest = world.some_contest(rng)
     if world.kinds[contest] != "voteonly":
         return
     bought = Bought(name, contest, participant_key(contest, rng.choice(PARTICIPANTS)))
     world.bought.append(bought)
-    form = PurchaseForm(
-        user_id=rng.choice(["dora", "emil"]),
-        purchase_token=name,
-        type="vote",
-        vote=VotesForm(
-            contest_key=contest,
-            participant_key=bought.participant,
-            count=rng.choice([1, 1, 2]),
-        ),
-    )
+    user, count = rng.choice(["dora", "emil"]), rng.choice([1, 1, 2])
+    votes = VotesForm(contest_key=contest, participant_key=bought.participant, count=count)
+    form = PurchaseForm(user_id=user, purchase_token=name, type="vote", vote=votes)
     refunds = rng.choice([False, False, True])
 
     async def steps() -> None:
-        works: list[Work] = [lambda at: at.purchases.record(ACCOUNT, form)]
+        works: list[tuple[str, Work]] = [("buys", lambda at: at.purchases.record(ACCOUNT, form))]
         if refunds:
             bought.is_refunded = True
-            works.insert(rng.randrange(2), lambda at: at.purchases.refund_token(ACCOUNT, name))
-        for work in works:
+            works.insert(rng.randrange(2), ("refunds", lambda at: at.purchases.refund_token(ACCOUNT, name)))
+        for what, work in works:
             result: Any = None
-            while result is None or getattr(result, "code", "") in TRY_AGAIN:
-                world.note(f"buys {name} in {contest}" if work is works[-1] else f"refunds {name}")
-                result = await world.ask(client, rng.choice(world.gateways), work)
-                world.note(f"is answered {described(result)}")
-                await asyncio.sleep(rng.uniform(0.05, 0.5))
+            while is_undecided(result):
+                result = await client.ask(work, f"{what} {name} in {contest}")
+                await client.pause(0.05, 0.5)
             if isinstance(result, Recorded):
                 bought.key = result.purchase.key
 
-    run(world, client, steps())
-
-
-def described(result: Any) -> str:
-    if isinstance(result, Accepted):
-        return f"201 at {result.partition}/{result.offset}, accepted {result.terms.accepted_at}"
-    if isinstance(result, TallyError):
-        return f"{type(result).__name__}: {result.message} ({result.cause})"
-    return repr(result)[:150]
+    client.run(steps())

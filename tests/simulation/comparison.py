@@ -7,6 +7,7 @@ from libs.tally.counts import VoteSums
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.votes.ledger_export import export
+from libs.views.votes.reply_types import PartitionState
 from tests.support.vote_views import VoteViews
 
 Table = dict[tuple[Any, ...], Any]
@@ -22,10 +23,7 @@ def differing(view: Table, fold: Table) -> list[str]:
 
 def described(tally: PartitionTally) -> Table:
     """Return a fold as a table. Names, ids and pseudonyms appear as in the views."""
-    table: Table = {
-        ("fence",): tally.fence,
-        ("stats",): (tally.fenced, tally.duplicates, tally.overruled),
-    }
+    table = _of_partition(tally)
     for name, contest in tally.contests.items():
         if contest.last_offset < 0:
             continue
@@ -39,25 +37,18 @@ def described(tally: PartitionTally) -> Table:
             table["figures", name, participant, ""] = VoteSums(total, overall.unique, overall.anonymous)
         table["ids", name] = {status: contest.ids[status] for status in VoteStatus}
         table["last", name] = contest.last_offset, contest.last_time_ms
-        table["closing", name] = contest.closed, contest.reopened
-        for participant, sums in contest.ratings.items():
-            table["rating", name, participant] = sums
+        table |= _of_contest(name, contest)
         for source, kept in contest.sources.items():
-            table["source", name, source] = kept.closed, kept.updated_ms, kept.figures, kept.held
             for report_id, report in kept.reports.items():
                 table["ledger", name, "report", source, report_id] = report
         facts = *voter_facts(contest), *waiting_facts(contest)
         table |= {("ledger", name, *fact): value for fact, value in facts}
-    return {cell: value for cell, value in table.items() if value != VoteSums()}
+    return _without_empty(table)
 
 
 async def described_view(views: VoteViews, partition: int, contests: set[str]) -> Table:
     """Return the views of one partition about `contests`, as the same table."""
-    state = await views.state(partition)
-    table: Table = {
-        ("fence",): state.fence,
-        ("stats",): (state.fenced, state.duplicates, state.overruled),
-    }
+    table = _of_partition(await views.state(partition))
     for contest in contests:
         counts = await views.counts(partition, contest)
         if counts is None or counts.changed < 0:
@@ -66,12 +57,26 @@ async def described_view(views: VoteViews, partition: int, contests: set[str]) -
             table["figures", contest, participant, source] = figures
         table["ids", contest] = dict(counts.ids)
         table["last", contest] = counts.changed, counts.updated_ms
-        table["closing", contest] = counts.closed, counts.reopened
-        for participant, sums in counts.ratings.items():
-            table["rating", contest, participant] = sums
-        for source, kept in counts.sources.items():
-            table["source", contest, source] = kept.closed, kept.updated_ms, kept.figures, kept.held
+        table |= _of_contest(contest, counts)
         for part in ("voters", "shares", "spill", "details", "voids", "waiting", "reports"):
             for page in await export(views, partition, part, contest):
                 table |= {("ledger", contest, *fact): value for fact, value in page.facts.items()}
+    return _without_empty(table)
+
+
+def _of_partition(its: PartitionTally | PartitionState) -> Table:
+    return {("fence",): its.fence, ("stats",): (its.fenced, its.duplicates, its.overruled)}
+
+
+def _of_contest(name: str, its: Any) -> Table:
+    """Return what a fold and a view have alike."""
+    table: Table = {("closing", name): (its.closed, its.reopened)}
+    for participant, sums in its.ratings.items():
+        table["rating", name, participant] = sums
+    for source, kept in its.sources.items():
+        table["source", name, source] = kept.closed, kept.updated_ms, kept.figures, kept.held
+    return table
+
+
+def _without_empty(table: Table) -> Table:
     return {cell: value for cell, value in table.items() if value != VoteSums()}

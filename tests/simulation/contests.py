@@ -28,6 +28,10 @@ def moment(seconds: float) -> str | None:
     return timestamp(round((BEGIN_S + seconds) * MILLION))
 
 
+def limits(most: int) -> dict[str, int]:
+    return {"max_participant": most, "max_contest": most}
+
+
 def participant_key(contest: str, name: str) -> str:
     return f"{contest}-{name}"
 
@@ -49,12 +53,12 @@ def some_contest(rng: Random, end_s: float | None) -> dict[str, Any]:
 def some_rules(rng: Random) -> dict[str, Any]:
     """Return other limits, renewals and rights: what an operator may change while votes come in."""
 
-    def limits() -> dict[str, int]:
+    def some_limits() -> dict[str, int]:
         return {"max_participant": rng.choice([-1, 1, 1, 2, 3]), "max_contest": rng.choice([-1, 1, 2, 4])}
 
     return {
-        "free": limits(),
-        "paid": limits() | {"is_anonymous": True},
+        "free": some_limits(),
+        "paid": some_limits() | {"is_anonymous": True},
         "renew_free_vote": {"cooldown": rng.choice([0, 0, 1, 2]), "days_between": rng.choice([0, 0, 0, 1])},
         "rating": {
             "max_per_participant": rng.choice([1, 1, 1, 2]),

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from types import SimpleNamespace
 from typing import Any, Final
 
 from libs.catalogue.commands import CommandWriter
@@ -11,7 +12,7 @@ from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.records import RecordService
 from libs.catalogue.resource_table import RESOURCES
 from libs.contracts.position_token import PositionTokens
-from libs.contracts.topics import catalogue_topic, purchases_topic, votes_topic
+from libs.contracts.topics import Topic, catalogue_topic, purchases_topic, votes_topic
 from libs.contracts.votes_log import VotesLog
 from libs.deployment.deployment import Deployment as Servers
 from libs.projection.consumer import ConsumerSession, LogClients
@@ -32,6 +33,7 @@ from tests.simulation.memory_valkey import Backend
 from tests.simulation.simulated_log import (
     AppendFaults,
     Brokers,
+    Partition,
     SimulatedConsumer,
     SimulatedReader,
     SimulatedWriter,
@@ -43,8 +45,6 @@ NAMESPACE: Final = "sim"
 ACCOUNT: Final = "acme"
 PRODUCE_DEADLINE_MS: Final = 1_000
 SOURCE_GRACE_S: Final = 2
-
-Note = Callable[[str], None]
 
 
 class MemoryStore(Store):
@@ -63,29 +63,26 @@ class MemoryStore(Store):
         return sorted(name for name in self._objects if name.startswith(prefix))
 
 
-class _Topics:
-    """The topics of the votes, which do not grow here."""
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """The size of a deployment, and what of it is in use."""
 
-    def __init__(self, log: VotesLog) -> None:
-        self.log = log
-
-    async def refresh_before_raise(self) -> None:
-        """Do nothing."""
-
-
-class _Guard:
-    def __init__(self, log: VotesLog) -> None:
-        self.topics = _Topics(log)
+    partitions: int = 1
+    servers: int = 1
+    gateways: int = 2
+    projectors: int = 1
+    has_purchases: bool = False
+    has_replays: bool = False
+    has_sources: bool = False
 
 
 class Clients(Servers):
     """A process's clients of the simulated servers, in place of those of the real ones."""
 
-    def __init__(self, deployment: "Deployment", process: SimulatedProcess) -> None:
-        world = deployment
+    def __init__(self, world: "Deployment", process: SimulatedProcess) -> None:
         super().__init__(world.settings.addresses)
         self.process = process
-        guard: Any = _Guard(self.votes)
+        guard: Any = SimpleNamespace(topics=SimpleNamespace(log=self.votes, refresh_before_raise=self.find_topics))
         reader: Any = SimulatedReader(process, world, self.votes.place)
         writer: Any = SimulatedWriter(process, world, self.votes.place)
         self.guard, self.reader, self.writer = guard, reader, writer
@@ -183,14 +180,16 @@ class ProjectorProcess(Service):
     async def run(self, its: Clients) -> None:
         world = self.deployment
         projectors = open_projectors(world.settings, its, None, its.connect)
-        used: list[Any] = [
-            projectors.votes,
-            projectors.catalogue,
-            *([projectors.purchases] if world.has_purchases else []),
-        ]
-        folds = {f"projection of {each.topic.name}": each.run for each in used}
+        shape, used = world.shape, {"fences", "closings"}
+        folding: list[Any] = [projectors.votes, projectors.catalogue]
+        if shape.has_purchases:
+            folding.append(projectors.purchases)
+            used |= {"purchases", "paid votes"}
+        if shape.has_replays:
+            used.add("kept generations")
+        folds = {f"projection of {each.topic.name}": each.run for each in folding}
         managers = manager_runs(world.settings, its, projectors)
-        kept = {name: run for name, run in managers.items() if name in world.managers}
+        kept = {name: run for name, run in managers.items() if name in used}
         await Startup().until_done(lambda: load_functions(its.valkey))
         await TaskSupervisor(folds | kept, frozenset(folds)).run()
 
@@ -200,6 +199,10 @@ class _Moment:
     what: str
     left: int
     do: Callable[[SimulatedProcess], None]
+    of: Service | None
+
+    def is_met(self, what: str, process: SimulatedProcess) -> bool:
+        return self.what == what and (self.of is None or self.of.process is process)
 
 
 class Faults:
@@ -217,12 +220,15 @@ class Faults:
         self.clocks_s = rng.choice([0.0, 0.3, 3.0, 15.0])
         """Bound of the differences between clocks."""
         if is_mild:
-            self.message_loss, self.appends, self.slowest_s = 0.0, AppendFaults(), 0.004
+            self._end_rates()
             self.clocks_s = rng.choice([0.0, 0.1])
+
+    def _end_rates(self) -> None:
+        self.message_loss, self.appends, self.slowest_s = 0.0, AppendFaults(), 0.004
 
     def end(self) -> None:
         self.are_over = True
-        self.message_loss, self.appends, self.slowest_s = 0.0, AppendFaults(), 0.004
+        self._end_rates()
 
 
 @cache
@@ -244,19 +250,15 @@ class Deployment:
         loop: VirtualLoop,
         streams: Streams,
         backends: Sequence[Backend],
-        note: Note,
-        partitions: int,
-        has_purchases: bool,
-        is_mild: bool = False,
-        has_replays: bool = False,
+        note: Callable[[str], None],
+        shape: Shape,
+        *,
+        is_mild: bool,
     ) -> None:
         self.loop = loop
         self.streams = streams
         self.note = note
-        self.partitions = partitions
-        self.has_purchases = has_purchases
-        self.managers = {"fences", "closings"} | ({"purchases", "paid votes"} if has_purchases else set())
-        self.managers |= {"kept generations"} if has_replays else set()
+        self.shape = shape
         self.faults = Faults(streams, is_mild)
         self.objects: dict[str, bytes] = {}
         if streams["secrets"].random() < 0.4:  # only the records tell with which secret a receipt was signed
@@ -268,27 +270,29 @@ class Deployment:
         self.live_version = ""
         """The newer version that all views have the layouts of, if any."""
         self._moments: list[_Moment] = []
-        self.keep_s = streams["replays"].choice([2, 4, 3_600]) if has_replays else 3_600
+        self.keep_s = streams["replays"].choice([2, 4, 3_600]) if shape.has_replays else 3_600
         """For how long the views before a replay are kept."""
-        self.settings = _settings(partitions, self.keep_s)
-        self.brokers = Brokers(loop, streams, note)
+        self.settings = _settings(shape.partitions, self.keep_s)
+        self.votes_topic = votes_topic(NAMESPACE, shape.partitions)
+        self.catalogue_topic = catalogue_topic(NAMESPACE)
+        self.purchases_topic = purchases_topic(NAMESPACE, shape.partitions)
+        self.brokers = Brokers(loop, streams)
         self.servers = [SimulatedServer(number, loop, streams, note) for number in range(len(backends))]
         for server, backend in zip(self.servers, backends, strict=True):
             backend.host = server
             server.process.clock_ahead_s = self._some_clock(server.name)
             server.begin(backend)
         self.brokers.clock_ahead_s = self._some_clock("log")
-        for topic in (
-            votes_topic(NAMESPACE, partitions),
-            catalogue_topic(NAMESPACE),
-            purchases_topic(NAMESPACE, partitions),
-        ):
+        for topic in (self.votes_topic, self.catalogue_topic, self.purchases_topic):
             self.brokers.create(topic)
 
     @property
     def changes(self) -> int:
         """Return a number that grows with each change of the servers' data, the log and its groups."""
         return self.brokers.changes + sum(server.changes for server in self.servers)
+
+    def log(self, topic: Topic, partition: int) -> Partition:
+        return self.brokers.partitions[topic.name, partition]
 
     def process(self, name: str) -> SimulatedProcess:
         return self.loop.process(name, self._some_clock(name))
@@ -320,16 +324,20 @@ class Deployment:
 
     def writer(self, process: SimulatedProcess) -> SimulatedWriter:
         """Return a writer of the votes' log for a client that appends by itself."""
-        place = VotesLog(NAMESPACE, self.partitions).place
-        return SimulatedWriter(process, self, place)
+        return SimulatedWriter(process, self, VotesLog(NAMESPACE, self.shape.partitions).place)
 
-    def at_moment(self, what: str, number: int, do: Callable[[SimulatedProcess], None]) -> None:
-        """Call `do` with the process whose call it is when the call `what` has come so many times from now on."""
-        self._moments.append(_Moment(what, number, do))
+    def at_moment(
+        self, what: str, number: int, do: Callable[[SimulatedProcess], None], of: Service | None = None
+    ) -> None:
+        """Call `do` with the process whose call it is when the call `what` has come so many times from now on.
+
+        `of`: only the calls of that service count.
+        """
+        self._moments.append(_Moment(what, number, do, of))
 
     def moment(self, what: str, process: SimulatedProcess) -> None:
         """Note that a process has made a call, which a server has executed."""
-        for each in [each for each in self._moments if each.what == what]:
+        for each in [each for each in self._moments if each.is_met(what, process)]:
             each.left -= 1
             if not each.left:
                 self._moments.remove(each)

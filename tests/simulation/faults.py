@@ -1,7 +1,6 @@
 """Random streams: each fault and choice draws from its own, so that a new one leaves all others as they were."""
 
 from random import Random
-from typing import Any
 from zlib import crc32
 
 
@@ -17,9 +16,3 @@ class Streams:
         if stream is None:
             stream = self._streams[name] = Random(self.seed << 32 | crc32(name.encode()))
         return stream
-
-    def chance(self, name: str, probability: float) -> bool:
-        return self[name].random() < probability
-
-    def choice(self, name: str, options: Any) -> Any:
-        return self[name].choice(options)

@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING
 
 from libs.tally.fold import PartitionTally
-from libs.views.generations.generations import ProjectionName, State, projections_of
+from libs.views.generations.generations import ProjectionName, State
 from tests.simulation.answers import demand
 from tests.simulation.comparison import described, described_view, differing
 from tests.simulation.deployment import NAMESPACE
-from tests.simulation.observer import Observer, observe
+from tests.simulation.observer import observe
 from tests.support.vote_views import VoteViews
 
 if TYPE_CHECKING:
@@ -16,15 +16,14 @@ if TYPE_CHECKING:
 
 def check_other_votes(world: "World", partition: int, tally: PartitionTally) -> None:
     """The views before a replay, which may be swapped back in, and those that follow are as the fold, too."""
-    generations = projections_of(Observer(world), NAMESPACE, world.partitions)[ProjectionName.VOTES]
-    generations_of = observe(world, generations.read(partition))
-    for number, other in generations_of.others.items():
-        if other.schema != generations_of.schema:
+    generations = observe(world, world.projections[ProjectionName.VOTES].read(partition))
+    for number, other in generations.others.items():
+        if other.schema != generations.schema:
             continue  # nobody folds what was kept of the former version
         where = f"generation {number} of votes/{partition}"
         demand(other.state is not State.BROKEN, f"{where} is broken")
         if other.state is not State.BUILDING:
-            views = VoteViews(Observer(world), NAMESPACE, world.partitions, generation=number)
+            views = VoteViews(world.observer, NAMESPACE, world.partitions, generation=number)
             view = observe(world, described_view(views, partition, set(world.kinds)))
             found = differing(view, described(tally))
             demand(not found, f"{where} and fold differ: {found}")
@@ -34,10 +33,9 @@ def check_generations(world: "World") -> None:
     """All partitions of rebuilt views are those of one replay; what is kept can be swapped back in."""
     if world.has_failed:
         return
-    projections = projections_of(Observer(world), NAMESPACE, world.partitions)
     for name in {rebuild.projection for rebuild in world.rebuilds}:
         of_it = [rebuild for rebuild in world.rebuilds if rebuild.projection is name]
-        found = observe(world, projections[name].read_all())
+        found = observe(world, world.projections[name].read_all())
         if len(of_it) == 1 and not of_it[0].is_gone:
             numbers = {found[number].live.number for number in of_it[0].target.of(found)}
             demand(len(numbers) == 1, f"{name}: generations {numbers} are live")

@@ -5,16 +5,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from libs.contracts.codec import Undecodable, vote_codec
-from libs.contracts.topics import votes_topic
-from libs.tally.events import Event, LogCreated
+from libs.contracts.log_records import LogRecord
+from libs.contracts.topics import Topic
+from libs.tally.events import Event, LogCreated, VoteCast
 from libs.tally.fold import PartitionTally
-from tests.simulation.deployment import NAMESPACE
-from tests.simulation.naive_fold import PlainCount, plainly
+from tests.simulation.answers import Name
+from tests.simulation.naive_fold import PlainCount, Vote, plainly
 from tests.simulation.world import World
 
 
-def records_of(world: World, topic: str, number: int) -> Any:
-    return world.deployment.brokers.partitions[topic, number].records
+def records_of(world: World, topic: Topic, number: int) -> list[LogRecord]:
+    return world.deployment.log(topic, number).records
 
 
 @dataclass
@@ -28,17 +29,31 @@ class Partition:
     counts: dict[str, PlainCount]
 
 
-def read_partitions(world: World) -> list[Partition]:
-    topic, found = votes_topic(NAMESPACE, world.partitions), []
-    for number in range(world.partitions):
-        records = records_of(world, topic.name, number)
-        events: list[Any] = [_or_nothing(vote_codec.decode(record.value)) for record in records]
-        times = [record.timestamp_ms for record in records]
-        counts = {
-            contest: plainly([event for event in events if is_of(event, contest)]) for contest in world.kinds
-        }
-        found.append(Partition(number, events, times, folded(events, times), counts))
-    return found
+class Logs(list[Partition]):
+    """The partitions of the votes' log, by number."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.topic = world.votes_topic
+        for number in self.topic.numbers:
+            records = records_of(world, self.topic, number)
+            events: list[Any] = [_or_nothing(vote_codec.decode(record.value)) for record in records]
+            times = [record.timestamp_ms for record in records]
+            counts = {
+                contest: plainly([event for event in events if is_of(event, contest)]) for contest in world.kinds
+            }
+            self.append(Partition(number, events, times, folded(events, times), counts))
+
+    def of(self, voter: str) -> Partition:
+        return self[self.topic.partition_of(voter)]
+
+    def vote(self, name: Name) -> Vote | None:
+        contest, voter, vote_id = name
+        return self.of(voter).counts[contest].votes.get((voter, vote_id))
+
+    def cast(self, name: Name) -> VoteCast | None:
+        vote = self.vote(name)
+        return None if vote is None else vote.cast
 
 
 def _or_nothing(event: Event | Undecodable) -> Event:

@@ -121,7 +121,27 @@ def of_version(command: tuple[Any, ...], newer: str) -> tuple[Any, ...]:
     return ("FUNCTION", "LOAD", newer) if newer and command[0] == "FUNCTION" else command
 
 
-class MemoryValkey(Backend):
+class Versions(Backend, Protocol):
+    """A backend with the functions of one version, or of several."""
+
+    _loaded: set[str]
+
+    def _load(self, newer: str) -> None: ...
+
+    def load_functions(self) -> None:
+        for newer in ("", *sorted(self._loaded - {""})):
+            self._load(newer)
+
+    def load_version(self, name: str) -> bytes:
+        """Reply to `FUNCTION LOAD`, with a newer version or the library's source."""
+        newer = name if name in NEWER else ""
+        if newer in self._loaded:
+            raise hiredis.ReplyError("ERR Library already exists")
+        self._load(newer)
+        return b"OK"
+
+
+class MemoryValkey(Versions):
     """Reading and writing are as in Valkey; nothing expires."""
 
     host: Host
@@ -137,13 +157,13 @@ class MemoryValkey(Backend):
                     b"run": self._run,
                     b"replication": self._replication,
                     b"pace": self._pace,
-                    b"sha1hex": _sha1,
+                    b"sha1hex": lambda text: hashlib.sha1(text).hexdigest().encode(),
                 }
             )
         )
         self._fcall: Callable[..., Any] = self._server[b"fcall"]
         self._command: Callable[..., Any] = self._server[b"command"]
-        self._loaded: set[str] = set()
+        self._loaded = set()
         self._changes = changes
         self._libraries: dict[str, list[Any]] = {}
 
@@ -161,24 +181,16 @@ class MemoryValkey(Backend):
 
     def execute(self, command: tuple[Any, ...]) -> Any:
         name, *rest = command
+        if name == "FUNCTION":
+            return self.load_version(rest[1])
         if name in ("FCALL", "FCALL_RO"):
             function, count, *args = rest
             kind, *reply = self._fcall(_encoded(function), int(count), *map(_encoded, args))
-        elif name == "FUNCTION":
-            newer = rest[1] if rest[1] in NEWER else ""
-            if newer in self._loaded:
-                raise hiredis.ReplyError("ERR Library already exists")
-            self._load(newer)
-            return b"OK"
         else:
             kind, *reply = self._command(name.encode(), *map(_encoded, rest))
         if not kind:
             raise hiredis.ReplyError(reply[0].decode())
         return [_decoded(item) for item in reply[1:]] if kind == LIST else _decoded(reply[0])
-
-    def load_functions(self) -> None:
-        for newer in ("", *sorted(self._loaded - {""})):
-            self._load(newer)
 
     def _load(self, newer: str) -> None:
         if newer not in self._libraries:
@@ -200,10 +212,6 @@ class MemoryValkey(Backend):
 
     def clear(self) -> None:
         self._server[b"clear"]()
-
-
-def _sha1(text: bytes) -> bytes:
-    return hashlib.sha1(text).hexdigest().encode()
 
 
 def _encoded(value: Any) -> bytes:

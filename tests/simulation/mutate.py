@@ -1,6 +1,5 @@
 """Alters shipped code while it is loaded: functions get the code of an altered source, in place."""
 
-import ast
 import importlib
 import inspect
 from collections.abc import Iterator
@@ -14,12 +13,12 @@ LUA = "lua"
 
 
 class Mutation(NamedTuple):
-    """A guard that is missing: `changes` of a module's text, and those of the functions in Lua."""
+    """A guard that is missing: changes of a module's text, or of the functions in Lua."""
 
+    seed: int
+    """A schedule that notices it."""
     where: str
     changes: tuple[Change, ...]
-    lua: tuple[Change, ...] = ()
-    """Changes of the functions, also of a guard in both."""
 
 
 @contextmanager
@@ -35,15 +34,11 @@ def altered(mutation: Mutation | None) -> Iterator[None]:
         changed = changed.replace(old, new)
     with ExitStack() as undo:
         before, after = _codes(source, module), _codes(changed, module)
-        differing = [name for name in after if name not in before or _text(before[name]) != _text(after[name])]
+        differing = [name for name in after if before.get(name) != after[name]]
         for name in differing:
             function = _function(module, name)
             undo.callback(setattr, function, "__code__", function.__code__)
             function.__code__ = after[name]
-        for name, value in _constants(source, changed, module).items():
-            undo.callback(setattr, module, name, getattr(module, name))
-            setattr(module, name, value)
-            differing.append(name)
         assert differing, f"nothing in {mutation.where} is altered"
         yield
 
@@ -64,12 +59,6 @@ def _codes(source: str, module: ModuleType) -> dict[str, CodeType]:
     return found
 
 
-def _text(code: CodeType) -> Any:
-    """Return what a code does, without the lines of its source."""
-    consts = tuple(_text(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts)
-    return code.co_code, code.co_names, code.co_varnames, consts
-
-
 def _function(module: ModuleType, name: str) -> FunctionType:
     found: Any = module
     for part in name.split("."):
@@ -77,22 +66,3 @@ def _function(module: ModuleType, name: str) -> FunctionType:
     found = inspect.unwrap(getattr(found, "fget", None) or getattr(found, "__func__", None) or found)
     assert isinstance(found, FunctionType), f"{name} is no function"
     return found
-
-
-def _constants(source: str, changed: str, module: ModuleType) -> dict[str, Any]:
-    """Return the module's constants that differ, with their altered values."""
-
-    def assigned(text: str) -> dict[str, ast.expr]:
-        found = {}
-        for node in ast.parse(text).body:
-            target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
-            if isinstance(target, ast.Name) and getattr(node, "value", None) is not None:
-                found[target.id] = node.value  # type: ignore[attr-defined]
-        return found
-
-    before, after = assigned(source), assigned(changed)
-    return {
-        name: eval(compile(ast.Expression(value), "<mutation>", "eval"), module.__dict__)
-        for name, value in after.items()
-        if name in before and ast.dump(before[name]) != ast.dump(value)
-    }

@@ -11,6 +11,7 @@ from libs.tally.events import (
     ContestReopened,
     Event,
     Fence,
+    SourceReported,
     VoteCast,
     VoteRemoved,
     VoteRestored,
@@ -53,6 +54,10 @@ class PlainCount:
     fence: int = 0
     closed: int = 0
     reopened: int = 0
+    closed_sources: dict[str, int] = field(default_factory=dict)
+    reported: dict[tuple[str, str], int] = field(default_factory=dict)
+    """The latest count of each source and mapped id."""
+    reports: set[tuple[str, str]] = field(default_factory=set)
     waiting: list[Change] = field(default_factory=list)
 
     def take(self, event: Event) -> None:
@@ -74,6 +79,17 @@ class PlainCount:
                     self._reopen(event)
                 else:
                     self.reopened = event.seq
+                self.closed_sources = {s: seq for s, seq in self.closed_sources.items() if seq > self.reopened}
+            case ContestClosed(source=str() as source) if event.seq > self.reopened:
+                self.closed_sources[source] = max(event.seq, self.closed_sources.get(source, 0))
+            case SourceReported() if (event.source, event.report_id) not in self.reports:
+                self._report(event)
+
+    def _report(self, report: SourceReported) -> None:
+        self.reports.add((report.source, report.report_id))
+        for mapped, count, _, _ in report.counts if report.source not in self.closed_sources else ():
+            name = report.source, mapped
+            self.reported[name] = count + (self.reported.get(name, 0) if report.mode == "delta" else 0)
 
     def _reopen(self, event: ContestReopened) -> None:
         """Waiting events take effect first; the closing is in force until nothing waits."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def observe(world: "World", coroutine: Coroutine[Any, Any, Any]) -> Any:
     """Return the result of reads by an `Observer`; no time passes."""
-    task = world.loop.start(world.operator, coroutine)
+    task = world.loop.start(world.operator.process, coroutine)
     world.loop.run_until(task.done, world.loop.now)
     return task.result()
 

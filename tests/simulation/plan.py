@@ -10,9 +10,9 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from libs.contracts.topics import catalogue_topic, votes_topic
 from tests.simulation import clients, replays, sources
-from tests.simulation.deployment import NAMESPACE, Service
+from tests.simulation.clients import Client
+from tests.simulation.deployment import Service
 from tests.simulation.scenarios import Scenario
 from tests.simulation.stage import Stage
 from tests.simulation.virtual_loop import SimulatedProcess
@@ -24,15 +24,7 @@ ACTIVE_S: Final = 6.0
 """Time in which requests begin and faults happen."""
 MOMENTS: Final = (
     *("votes_reserve", "votes_reserve", "votes_reserve", "votes_confirm", "votes_remove", "votes_apply"),
-    *(
-        "votes_apply",
-        "votes_shut",
-        "votes_need",
-        "votes_raise",
-        "votes_closing",
-        "catalogue_apply",
-        "append",
-    ),
+    *("votes_apply", "votes_shut", "votes_need", "votes_raise", "votes_closing", "catalogue_apply", "append"),
 )
 """Calls at which a fault may come, by their weights."""
 KINDS: Final = ("restart", "promotion", "promotion", "restore", "empty")
@@ -56,57 +48,52 @@ def plan(world: "World") -> list[Item]:
         return played
     faults = _faults(world, amounts)
     times = [item.at for item in faults]
-    kinds: dict[str, tuple[Sequence[int], float, Callable[[World, str, Random], None]]] = {
-        "vote": (range(8, 24), 0.0, clients.vote),
-        "change": ((0, 0, 1, 2, 3), 0.3, clients.change),
-        "void": ((0, 0, 1, 2), 0.5, clients.void),
-        "reopening": ((0, 1, 1, 2), 2.0, clients.reopen),
-    }
-    kinds["batch"] = (0, 0, 1, 2), 0.0, clients.batch
-    if world.has_purchases:
-        kinds["purchase"] = (range(2, 6), 0.0, clients.purchase)
-    if world.has_reads:
-        kinds["read"] = (range(2, 8), 0.3, clients.ask)
-    if world.has_sources:
-        kinds["report"] = range(3, 9), 0.0, sources.report
-        kinds["source"] = (0, 0, 1), 0.5, sources.change
-    if world.has_replays and world.scenario is None:
-        kinds["replay"] = (1, 1, 2), 0.3, replays.rebuild
+    replayed = world.shape.has_replays and world.scenario is None
+    kinds: tuple[tuple[str, bool, Sequence[int], float, Callable[[Client], None]], ...] = (
+        ("vote", True, range(8, 24), 0.0, clients.vote),
+        ("change", True, (0, 0, 1, 2, 3), 0.3, clients.change),
+        ("void", True, (0, 0, 1, 2), 0.5, clients.void),
+        ("reopening", True, (0, 1, 1, 2), 2.0, clients.reopen),
+        ("batch", True, (0, 0, 1, 2), 0.0, clients.batch),
+        ("purchase", world.shape.has_purchases, range(2, 6), 0.0, clients.purchase),
+        ("read", world.has_reads, range(2, 8), 0.3, clients.ask),
+        ("report", world.shape.has_sources, range(3, 9), 0.0, sources.report),
+        ("source", world.shape.has_sources, (0, 0, 1), 0.5, sources.change),
+        ("replay", replayed, (1, 1, 2), 0.3, replays.rebuild),
+    )
     items = []
-    for kind, (counts, earliest, do) in kinds.items():
-        for number in range(amounts.choice(counts)):
-            name = f"{kind} {number}"
-            rng = world.streams[name]
-            at = rng.uniform(earliest, ACTIVE_S)
-            if times and rng.random() < 0.6:
-                at = max(earliest, rng.choice(times) + rng.uniform(-0.4, 0.4))
-            items.append(Item(at, name, partial(do, world, name, rng)))
+    for kind, is_used, counts, earliest, do in kinds:
+        for number in range(amounts.choice(counts) if is_used else 0):
+            client = world.client(f"{kind} {number}")
+            at = client.rng.uniform(earliest, ACTIVE_S)
+            if times and client.rng.random() < 0.6:
+                at = max(earliest, client.rng.choice(times) + client.rng.uniform(-0.4, 0.4))
+            items.append(Item(at, client.name, partial(do, client)))
     return played + items + faults
 
 
 def _scenario(world: "World", scenario: Scenario) -> Item:
-    rng = world.streams["scenario"]
+    client = world.client("scenario")
 
     def begin() -> None:
-        stage = Stage(world, rng)
-        clients.run(world, stage.client, scenario.play(stage))
+        client.run(scenario.play(Stage(client)))
 
-    return Item(rng.uniform(0.0, 0.2), "scenario", begin)
+    return Item(client.rng.uniform(0.0, 0.2), "scenario", begin)
 
 
 def _faults(world: "World", amounts: Random) -> list[Item]:
-    kinds: dict[str, tuple[Sequence[int], Callable[[World, str, Random], list[Item]]]] = {
-        "kill": ((0, 0, 1, 2), _kill),
-        "freeze": ((0, 0, 1, 2), _freeze),
-        "stumble": ((0, 1, 2, 3, 4), _stumble),
-        "valkey": ((0, 0, 1, 1, 2), _fail_valkey),
-        "leader": ((0, 0, 0, 1), _change_leader),
-    }
+    kinds: tuple[tuple[str, Sequence[int], Callable[[World, str, Random], list[Item]]], ...] = (
+        ("kill", (0, 0, 1, 2), _kill),
+        ("freeze", (0, 0, 1, 2), _freeze),
+        ("stumble", (0, 1, 2, 3, 4), _stumble),
+        ("valkey", (0, 0, 1, 1, 2), _fail_valkey),
+        ("leader", (0, 0, 0, 1), _change_leader),
+    )
     items: list[Item] = []
-    for kind, (counts, its) in kinds.items():
+    for kind, counts, items_of in kinds:
         for number in range(amounts.choice(counts)):
             name = f"{kind} {number}"
-            items += its(world, name, world.streams[name])
+            items += items_of(world, name, world.streams[name])
     return items
 
 
@@ -176,11 +163,11 @@ def _fail_valkey(world: "World", name: str, rng: Random) -> list[Item]:
 
 
 def _change_leader(world: "World", name: str, rng: Random) -> list[Item]:
-    topic = rng.choice([votes_topic(NAMESPACE, world.partitions), catalogue_topic(NAMESPACE)])
-    place, length = (topic.name, rng.randrange(topic.partitions)), rng.choice([0.1, 0.6, 2.5])
+    topic = rng.choice([world.votes_topic, world.catalogue_topic])
+    number, length = rng.randrange(topic.partitions), rng.choice([0.1, 0.6, 2.5])
 
     def change() -> None:
-        world.note(f"{place[0]}/{place[1]} has no leader for {length} s")
-        world.deployment.brokers.partitions[place].leaderless_until = world.loop.now + length
+        world.note(f"{topic.name}/{number} has no leader for {length} s")
+        world.deployment.log(topic, number).leaderless_until = world.loop.now + length
 
     return [Item(rng.uniform(0.2, ACTIVE_S), name, change)]

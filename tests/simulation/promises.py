@@ -4,15 +4,13 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from libs.catalogue.contests.contest_mapper import load_contest
-from libs.contracts.topics import catalogue_topic, purchases_topic, votes_topic
+from libs.contracts.log_records import Position
+from libs.contracts.topics import Topic
 from libs.tally.counts import VoteSums
-from libs.tally.errors import LimitReached, LimitScope, NotFound, TallyError
+from libs.tally.errors import LimitReached, LimitScope, NotFound
 from libs.tally.events import (
     ContestClosed,
-    ContestReopened,
     Event,
-    Fence,
-    SourceReported,
     VoteCast,
     VoteRemoved,
     VoteRestored,
@@ -20,20 +18,19 @@ from libs.tally.events import (
 from libs.tally.fold import ContestTally
 from libs.tally.vote_commands import CastVote
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.purchases.purchase_views import PurchaseViews
 from libs.voting.protocol.shared_steps import Accepted
 from services.ingestion.vote_forms import VoteStatusAnswer
 from services.projector.purchase_steps import UNDECIDED
-from tests.simulation.answers import Answer, Name, Violation, demand
+from tests.simulation.answers import Answer, Name, Violation, demand, first_accepted, first_began
 from tests.simulation.catalogue_promises import check_catalogue, check_closings, check_patches
 from tests.simulation.comparison import described, described_view, differing
 from tests.simulation.contests import VOTING
-from tests.simulation.deployment import ACCOUNT, NAMESPACE, SOURCE_GRACE_S
+from tests.simulation.deployment import ACCOUNT, SOURCE_GRACE_S
 from tests.simulation.generation_promises import check_generations, check_other_votes
-from tests.simulation.logs import Partition, folded, is_of, read_partitions, records_of
-from tests.simulation.naive_fold import USING, PlainCount, Sum
-from tests.simulation.observer import Observer, observe
+from tests.simulation.logs import Logs, Partition, folded, is_of, records_of
+from tests.simulation.naive_fold import USING, PlainCount, Sum, plainly
+from tests.simulation.observer import observe
 from tests.simulation.source_promises import check_reports
 from tests.simulation.virtual_loop import BEGIN_S
 from tests.simulation.world import World
@@ -48,52 +45,49 @@ def unsettled_views(world: World) -> str:
 
 
 async def _unsettled(world: World) -> str:
-    valkey: Any = Observer(world)
-    votes, catalogue = VoteViews(valkey, NAMESPACE, world.partitions), CatalogueViews(valkey, NAMESPACE)
+    votes, catalogue = world.vote_views, world.catalogue_views
     try:
         for number in range(world.partitions):
             state = await votes.state(number)
-            end = len(records_of(world, votes_topic(NAMESPACE, world.partitions).name, number))
-            if not state.open or state.pending or state.position.offset != end:
-                return f"votes/{number} has {end} records: {state}"
-        topic = catalogue_topic(NAMESPACE)
-        for number in range(topic.partitions):
+            if not state.open or state.pending or not _is_folded(world, world.votes_topic, number, state.position):
+                return f"votes/{number}: {state}"
+        for number in world.catalogue_topic.numbers:
             position = await catalogue.position(number)
-            end = len(records_of(world, topic.name, number))
-            if position is None or position.offset != end:
-                return f"catalogue/{number} has {end} records: {position}"
-        due = await _due(world, catalogue)
-        if due:
+            if not _is_folded(world, world.catalogue_topic, number, position):
+                return f"catalogue/{number}: {position}"
+        if due := await _due(world):
             return f"contests are due: {due}"
-        if world.has_purchases:
-            return await _unsettled_purchases(world, valkey)
+        if world.shape.has_purchases:
+            return await _unsettled_purchases(world)
     except Exception as error:
         return f"the views cannot be read: {error!r}"
     return ""
 
 
-async def _due(world: World, catalogue: CatalogueViews) -> Any:
+def _is_folded(world: World, topic: Topic, number: int, position: Position | None) -> bool:
+    return position is not None and position.offset == len(records_of(world, topic, number))
+
+
+async def _due(world: World) -> Any:
     """Return the contests that are due, also by a clock that went back, or once their sources are."""
-    partition = catalogue_topic(NAMESPACE).partition_of(ACCOUNT)
-    due = await catalogue.due(partition, 10)
-    valkey: Any = Observer(world)
-    base = catalogue.generations.base(partition)
-    ahead = valkey.server(base).process.clock_ahead_s
-    if not due and (ahead < 0 or world.has_sources):
-        live = (await catalogue.generations.read(partition)).live.number
-        until = BEGIN_S + world.loop.now + (max(0.0, ahead) + SOURCE_GRACE_S if world.has_sources else 0.0)
-        key, now = f"{base}:g{live}:due", round(until * 1_000_000)
-        due = await valkey.call("ZRANGE", key, "-inf", now, "BYSCORE", "LIMIT", 0, 10)
+    partition, generations = world.catalogue_topic.partition_of(ACCOUNT), world.catalogue_views.generations
+    due = await world.catalogue_views.due(partition, 10)
+    base = generations.base(partition)
+    ahead = world.observer.server(base).process.clock_ahead_s
+    if not due and (ahead < 0 or world.shape.has_sources):
+        live = (await generations.read(partition)).live.number
+        grace_s = max(0.0, ahead) + SOURCE_GRACE_S if world.shape.has_sources else 0.0
+        key, now = f"{base}:g{live}:due", round((BEGIN_S + world.loop.now + grace_s) * 1_000_000)
+        due = await world.observer.call("ZRANGE", key, "-inf", now, "BYSCORE", "LIMIT", 0, 10)
     return due
 
 
-async def _unsettled_purchases(world: World, valkey: Any) -> str:
-    topic = purchases_topic(NAMESPACE, world.partitions)
-    views = PurchaseViews(valkey, NAMESPACE, topic)
+async def _unsettled_purchases(world: World) -> str:
+    topic, views = world.deployment.purchases_topic, world.purchase_views
     for number in range(world.partitions):
-        position, end = await views.position(number), len(records_of(world, topic.name, number))
-        if position is None or position.offset != end:
-            return f"purchases/{number} has {end} records: {position}"
+        position = await views.position(number)
+        if not _is_folded(world, topic, number, position):
+            return f"purchases/{number}: {position}"
         if todo := await views.todo(number, -1, 10):
             return f"purchases are open: {todo}"
     return await _miscounted(world, views)
@@ -101,7 +95,7 @@ async def _unsettled_purchases(world: World, valkey: Any) -> str:
 
 async def _miscounted(world: World, views: PurchaseViews) -> str:
     """Return a purchase whose votes count although their choice is rejected or deleted, or the other way round."""
-    catalogue = CatalogueViews(Observer(world), NAMESPACE)
+    catalogue = world.catalogue_views
     contests = {name: await load_contest(catalogue, ACCOUNT, name) for name in world.kinds}
     for bought in world.bought:
         purchase: Any = None if bought.key is None else await views.get(ACCOUNT, bought.key)
@@ -120,36 +114,33 @@ def check(world: World) -> None:
     if world.deployment.crashes:
         raise Violation(f"a process ended: {world.deployment.crashes[0]!r}") from world.deployment.crashes[0]
     demand(not world.broken, "; ".join(world.broken))
-    partitions = read_partitions(world)
-    votes = VoteViews(Observer(world), NAMESPACE, world.partitions)
-    for partition in partitions:
+    logs, votes = Logs(world), world.vote_views
+    for partition in logs:
         view = observe(world, described_view(votes, partition.number, set(world.kinds)))
         found = differing(view, described(partition.tally))
         demand(not found, f"votes/{partition.number}: view and fold differ: {found}")
         for contest, count in partition.counts.items():
             tally = partition.tally.contests.get(contest, ContestTally())
             where = f"{contest} in votes/{partition.number}"
+            fence = partition.tally.fence
+            demand(fence == count.fence, f"{where}: fence {fence}, counted plainly {count.fence}")
             check_fold(where, tally, count)
             check_sources(tally, [event for event in partition.events if is_of(event, contest)])
             _check_voids(world, where, contest, count)
             _check_periods(where, count)
-            _check_allowances(world, votes, partition.number, contest, count)
+            _check_allowances(world, where, votes, partition.number, contest, count)
             _check_close(where, contest, partition, tally)
-    for partition in partitions if world.has_replays else ():
+    for partition in logs if world.shape.has_replays else ():
         check_other_votes(world, partition.number, partition.tally)
     check_catalogue(world)
     check_generations(world)
-    check_reports(world, {partition.number: (partition.events, partition.tally) for partition in partitions})
-    _check_answers(world, partitions)
-    _check_reads(world, partitions)
-    _check_order(world, partitions)
-    check_patches(world, partitions)
-    _check_clocks(world, partitions)
-    _check_batches(world, partitions)
-    _check_addresses(world, partitions)
-    check_closings(world, partitions)
+    for check_logs in (
+        *(check_reports, _check_answers, _check_reads, check_patches, _check_clocks),
+        *(_check_batches, _check_addresses, check_closings),
+    ):
+        check_logs(world, logs)
     _check_refusals(world)
-    _check_purchases(world, partitions)
+    _check_purchases(world, logs)
 
 
 def check_fold(where: str, contest: ContestTally, count: PlainCount) -> None:
@@ -170,24 +161,7 @@ def check_fold(where: str, contest: ContestTally, count: PlainCount) -> None:
 
 def check_sources(contest: ContestTally, log: list[Event]) -> None:
     """A source's latest report of an id is counted or held, and a report id counts once."""
-    latest: dict[tuple[str, str], int] = {}
-    seen: set[tuple[str, str]] = set()
-    closed: dict[str, int] = {}
-    reopened = 0
-    plain = PlainCount()
-    for event in log:
-        plain.take(event)
-        match event:
-            case ContestClosed(source=str() as source) if event.seq > reopened:
-                closed[source] = max(closed.get(source, 0), event.seq)
-            case ContestReopened() if plain.reopened > reopened:
-                reopened = plain.reopened
-                closed = {source: seq for source, seq in closed.items() if seq > reopened}
-            case SourceReported() if (event.source, event.report_id) not in seen:
-                seen.add((event.source, event.report_id))
-                for mapped, count, _, _ in event.counts if event.source not in closed else ():
-                    before = latest.get((event.source, mapped), 0) if event.mode == "delta" else 0
-                    latest[event.source, mapped] = before + count
+    latest = plainly(log).reported
     reported = {
         (source, mapped): (kept.held.get(mapped) or kept.figures[mapped]).count
         for source, kept in contest.sources.items()
@@ -196,23 +170,17 @@ def check_sources(contest: ContestTally, log: list[Event]) -> None:
     demand(reported == latest, f"reported {latest}, held {reported}")
 
 
-def _check_answers(world: World, partitions: list[Partition]) -> None:
+def _check_answers(world: World, logs: Logs) -> None:
     """What was answered 201 counts, once; what was refused is not in the log; what was removed does not count."""
-    attempts: dict[Name, list[Answer]] = defaultdict(list)
-    topic, unwanted = votes_topic(NAMESPACE, world.partitions), world.unwanted
+    attempts, unwanted = defaultdict[Name, list[Answer]](list), world.unwanted
     for answer in world.answers:
-        if isinstance(answer.result, Exception) and not isinstance(answer.result, TallyError):
-            raise Violation(f"{answer.name} was answered with a defect: {answer.result!r}") from answer.result
-        partition = partitions[topic.partition_of(answer.command.voter)]
-        count = partition.counts[answer.command.contest]
+        partition = logs.of(answer.command.voter)
         if answer.is_removed:
-            _check_removed(answer, count, partition.events)
+            _check_removed(answer, partition.counts[answer.command.contest], partition.events)
         if answer.is_cast:
             attempts[answer.name].append(answer)
     for name, answers in attempts.items():
-        contest, voter, vote_id = name
-        partition = partitions[topic.partition_of(voter)]
-        vote, events = partition.counts[contest].votes.get((voter, vote_id)), partition.events
+        vote, events = logs.vote(name), logs.of(name[1]).events
         for answer in answers:
             if isinstance(answer.result, Accepted):
                 _check_success(name, answer, vote, name in unwanted, events)
@@ -239,22 +207,16 @@ def _check_success(name: Name, answer: Answer, vote: Any, is_unwanted: bool, eve
     demand(its == name, f"{name} was answered 201 at {offset}, where {found} is")
 
 
-def _check_reads(world: World, partitions: list[Partition]) -> None:
+def _check_reads(world: World, logs: Logs) -> None:
     """A vote whose status a voter was told is recorded; after its 201 no answer says that there is none."""
-    topic, accepted = votes_topic(NAMESPACE, world.partitions), dict[Name, float]()
-    for answer in world.answers:
-        if isinstance(answer.result, Accepted) and answer.ended_at:
-            accepted[answer.name] = min(answer.ended_at, accepted.get(answer.name, answer.ended_at))
+    accepted = first_accepted(world.answers)
     for read in world.reads:
-        contest, voter, vote_id = read.name
-        vote = partitions[topic.partition_of(voter)].counts[contest].votes.get((voter, vote_id))
         if isinstance(read.result, VoteStatusAnswer):
-            demand(vote is not None, f"{read.name} was said to be {read.result.status}, and is not in the log")
-        elif isinstance(read.result, NotFound) and contest not in world.deleted:
+            text = f"{read.name} was said to be {read.result.status}, and is not in the log"
+            demand(logs.vote(read.name) is not None, text)
+        elif isinstance(read.result, NotFound) and read.name[0] not in world.deleted:
             is_new = accepted.get(read.name, read.began_at) >= read.began_at
             demand(is_new, f"{read.name} was answered 201, and 404 when its voter asked for it")
-        elif isinstance(read.result, Exception) and not isinstance(read.result, TallyError):
-            raise Violation(f"a read of {read.name} ended with a defect: {read.result!r}") from read.result
 
 
 def _check_removed(answer: Answer, count: PlainCount, events: list[Event]) -> None:
@@ -297,7 +259,9 @@ def _check_periods(where: str, count: PlainCount) -> None:
             epoch = cast.epoch
 
 
-def _check_allowances(world: World, votes: VoteViews, number: int, contest: str, count: PlainCount) -> None:
+def _check_allowances(
+    world: World, where: str, votes: VoteViews, number: int, contest: str, count: PlainCount
+) -> None:
     """The ledger holds against a voter what the log holds: no reservation leaks."""
     held: Counter[Sum] = Counter()
     used: Counter[Sum] = Counter()
@@ -308,7 +272,7 @@ def _check_allowances(world: World, votes: VoteViews, number: int, contest: str,
         # the sums of periods that are over are one
         kept = 0 if source == "c-free" and epoch < count.latest_epoch(voter) - 1 else epoch
         used[voter, source, kept, participant] += its
-    demand(+held == +used, f"{contest} in votes/{number}: used up {+held}, in the log {+used}")
+    demand(+held == +used, f"{where}: used up {+held}, in the log {+used}")
 
 
 def _check_close(where: str, contest: str, partition: Partition, tally: ContestTally) -> None:
@@ -320,12 +284,10 @@ def _check_close(where: str, contest: str, partition: Partition, tally: ContestT
         demand(same, f"{where}: the result changed after the close")
 
 
-def _check_purchases(world: World, partitions: list[Partition]) -> None:
+def _check_purchases(world: World, logs: Logs) -> None:
     """The votes of a recorded purchase count once, unless it is refunded or refused."""
-    topic = purchases_topic(NAMESPACE, world.partitions)
-    views: Any = PurchaseViews(Observer(world), NAMESPACE, topic)
     found: dict[str, list[Any]] = defaultdict(list)
-    for partition in partitions:
+    for partition in logs:
         for contest, count in partition.counts.items():
             for (voter, _), vote in count.votes.items():
                 if voter not in VOTING and vote.cast is not None:
@@ -334,7 +296,7 @@ def _check_purchases(world: World, partitions: list[Partition]) -> None:
     for bought in world.bought:
         if bought.key is None:
             continue
-        purchase = observe(world, views.get(ACCOUNT, bought.key))
+        purchase = observe(world, world.purchase_views.get(ACCOUNT, bought.key))
         demand(purchase is not None, f"{bought} was recorded, and is gone")
         if bought.is_refunded:
             demand(purchase.status == "refunded", f"{bought} was refunded: {purchase.status}")
@@ -346,44 +308,23 @@ def _check_purchases(world: World, partitions: list[Partition]) -> None:
             demand(code not in UNDECIDED, f"{bought} is refused by {code}")
     for contest in world.kinds.keys() - world.deleted:  # a refund removes no vote of a deleted contest
         stand = sum(vote.status in USING for vote in found[contest])
-        waits = sum(len(partition.counts[contest].waiting) for partition in partitions)
+        waits = sum(len(partition.counts[contest].waiting) for partition in logs)
         demand(
             stand - waits <= cast[contest] <= stand,
             f"{contest}: {cast[contest]} purchases are cast, {stand} of their votes count, {waits} changes wait",
         )
 
 
-def _check_order(world: World, partitions: list[Partition]) -> None:
-    """Fences of a partition rise."""
-    for partition in partitions:
-        fence = 0
-        for event in partition.events:
-            if isinstance(event, Fence) and event.incarnation > fence and event.after in (None, fence):
-                fence = event.incarnation
-        demand(
-            fence == partition.tally.fence, f"votes/{partition.number}: fence {partition.tally.fence}, not {fence}"
-        )
-
-
-def _check_clocks(world: World, partitions: list[Partition]) -> None:
+def _check_clocks(world: World, logs: Logs) -> None:
     """What is asked for after an answer is accepted later, by the partition's clock, while its gate is open."""
-    topic = votes_topic(NAMESPACE, world.partitions)
-    began: dict[Name, float] = {}
-    ended: dict[Name, float] = {}
-    for answer in world.answers:
-        began[answer.name] = min(began.get(answer.name, answer.began_at), answer.began_at)
-        if answer.is_cast and isinstance(answer.result, Accepted) and answer.ended_at:
-            ended[answer.name] = min(ended.get(answer.name, answer.ended_at), answer.ended_at)
+    ended = first_accepted(world.answers)
     steps: list[tuple[float, int, tuple[int, int], int, Name]] = []
-    for name, at in began.items():
-        contest, voter, vote_id = name
-        number = topic.partition_of(voter)
-        vote = partitions[number].counts[contest].votes.get((voter, vote_id))
-        if vote is not None and vote.cast is not None:
-            gate = number, vote.cast.incarnation
-            steps.append((at, 1, gate, vote.cast.accepted_at, name))
+    for name, at in first_began(world.answers).items():
+        if (cast := logs.cast(name)) is not None:
+            gate = logs.of(cast.voter).number, cast.incarnation
+            steps.append((at, 1, gate, cast.accepted_at, name))
             if name in ended:
-                steps.append((ended[name], 0, gate, vote.cast.accepted_at, name))
+                steps.append((ended[name], 0, gate, cast.accepted_at, name))
     latest: dict[tuple[int, int], int] = {}
     for _, is_begin, gate, accepted_at, name in sorted(steps):
         if is_begin:
@@ -394,29 +335,24 @@ def _check_clocks(world: World, partitions: list[Partition]) -> None:
             latest[gate] = max(accepted_at, latest.get(gate, 0))
 
 
-def _check_batches(world: World, partitions: list[Partition]) -> None:
+def _check_batches(world: World, logs: Logs) -> None:
     """Votes of one request are recorded in their order."""
     if not world.is_alone:
         return
-    topic = votes_topic(NAMESPACE, world.partitions)
     tried = Counter(answer.name for answer in world.answers if answer.is_cast)
     for batch in world.batches:
-        offsets = []
-        for contest, voter, vote_id in batch:
-            count = partitions[topic.partition_of(voter)].counts[contest]
-            vote = count.votes.get((voter, vote_id))
-            if vote is not None and vote.cast is not None and tried[contest, voter, vote_id] == 1:
-                offsets.append(partitions[topic.partition_of(voter)].events.index(vote.cast))
+        casts = [cast for name in batch if tried[name] == 1 and (cast := logs.cast(name)) is not None]
+        offsets = [logs.of(cast.voter).events.index(cast) for cast in casts]
         demand(offsets == sorted(offsets), f"votes of one request are recorded in another order: {batch}")
 
 
-def _check_addresses(world: World, partitions: list[Partition]) -> None:
+def _check_addresses(world: World, logs: Logs) -> None:
     """No more votes of an address count than its limit allows, as long as Valkey and its clock are well."""
     limit = world.address_limit
     if not world.is_alone or limit is None or limit < 0 or world.has_failed:
         return
     used: Counter[tuple[str, str, str]] = Counter()
-    for partition in partitions:
+    for partition in logs:
         for contest, count in partition.counts.items():
             for vote in count.counting():
                 if vote.cast is not None and vote.cast.address is not None:

@@ -18,7 +18,15 @@ from libs.local_stack.child_process import Reaper
 from libs.local_stack.ports import free_ports
 from libs.local_stack.valkey import NativeValkey
 from libs.views.valkey.function_libraries import libraries, version
-from tests.simulation.memory_valkey import FUNCTION_MISSING, NEWER, Backend, Change, Host, function_sources
+from tests.simulation.memory_valkey import (
+    FUNCTION_MISSING,
+    NEWER,
+    Backend,
+    Change,
+    Host,
+    Versions,
+    function_sources,
+)
 
 CALL: Final = "local function call(...) return redis.call(...) end"
 SIMULATED: Final = """
@@ -57,7 +65,7 @@ async def a_valkey() -> AsyncIterator[str]:
             reaper.close()
 
 
-class RealValkey(Backend):
+class RealValkey(Versions):
     """One database of a server."""
 
     host: Host
@@ -70,17 +78,13 @@ class RealValkey(Backend):
         self._suffix = f"_db{database}"
         self._calls = 0
         self._changes = changes
-        self._loaded: set[str] = set()
+        self._loaded = set()
         self._ask(("AUTH", parts.username, parts.password), ("SELECT", database))
 
     def execute(self, command: tuple[Any, ...]) -> Any:
         name, *rest = command
         if name == "FUNCTION":
-            newer = rest[1] if rest[1] in NEWER else ""
-            if newer in self._loaded:
-                raise hiredis.ReplyError("ERR Library already exists")
-            self._load(newer)
-            return b"OK"
+            return self.load_version(rest[1])
         if name not in ("FCALL", "FCALL_RO"):
             return self._ask(command)
         if not self._has(rest[0]):
@@ -106,10 +110,6 @@ class RealValkey(Backend):
         host = self.host
         state = "host:call", self._calls, "host:now", host.now_us(), "host:pace", host.fold_pace
         return ("MSET", *state), (command[0], command[1] + self._suffix, *command[2:])
-
-    def load_functions(self) -> None:
-        for newer in ("", *sorted(self._loaded - {""})):
-            self._load(newer)
 
     def _load(self, newer: str) -> None:
         self._loaded.add(newer)

@@ -1,15 +1,11 @@
 """Scenarios of replays: of views whose fold lags, of killed and frozen processes, and rollbacks."""
 
-from functools import partial
 from typing import Any
 
 from hiredis import ReplyError
 
-from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.views.generations.generations import ProjectionName
-from tests.simulation import clients
-from tests.simulation.contests import moment
-from tests.simulation.deployment import NAMESPACE
+from tests.simulation.contests import limits, moment
 from tests.simulation.stage import Stage
 
 
@@ -33,56 +29,39 @@ async def rebuild_votes(s: Stage) -> None:
 
 async def rebuild_in_a_lag(s: Stage) -> None:
     """The fold of the votes lags, so that a rebuilt view gets ahead of the live one; both are swapped later."""
-    rng = s.rng
     await s.warm(s.first, s.second)
-    topic = votes_topic(NAMESPACE, s.world.partitions)
-    log = s.world.deployment.brokers.partitions[topic.name, s.partition]
-    log.unfetched_until = s.now + rng.uniform(0.5, 2.0)
-    for number in range(4):
-        s.cast(s.vote(f"before{number}"), None, 2)
-        await s.pause(0.0, 0.2)
+    s.hold_back(s.log, 0.5, 2.0)
+    await s.cast_several(4, None, 2, pause=(0.0, 0.2), name="before")
     s.rebuild(ProjectionName.VOTES)
-    for number in range(6):
-        s.cast(s.vote(f"vote{number}"), None, 2)
-        await s.pause(0.0, 0.3)
+    await s.cast_several(6, None, 2, pause=(0.0, 0.3))
 
 
 async def rebuild_the_catalogue_in_a_lag(s: Stage) -> None:
     """A change is recorded while the fold of the catalogue lags: the rebuilt view has it first."""
-    rng = s.rng
     await s.warm(s.first, s.second)
-    log = s.world.deployment.brokers.partitions[catalogue_topic(NAMESPACE).name, s.catalogue]
-    log.unfetched_until = s.now + rng.uniform(0.5, 3.0)
-    change = s.patch(s.second, free={"max_participant": 5, "max_contest": 5})
+    s.hold_back(s.catalogue_log, 0.5, 3.0)
+    change = s.limit(5, s.second)
     await s.pause(0.05, 0.2)
     s.rebuild(ProjectionName.CATALOGUE)
-    for number in range(4):
-        s.cast(s.vote(f"before{number}"), s.first, 2)
-        await s.pause(0.0, 0.2)
+    await s.cast_several(4, s.first, 2, pause=(0.0, 0.2), name="before")
     await change
-    for number in range(3):
-        s.cast(s.vote(f"vote{number}"), s.first, 2)
-        await s.pause(0.01, 0.2)
+    await s.cast_several(3, s.first, 2, pause=(0.01, 0.2))
 
 
 async def overtake(s: Stage) -> None:
     """A replay is frozen before its swap, while another one folds a change that the live catalogue lacks."""
-    rng = s.rng
     await s.warm(s.first, s.second)
     first = s.rebuild(ProjectionName.CATALOGUE)
-    topic = catalogue_topic(NAMESPACE)
-    await s.when("catalogue_compare", first, lambda: None)
-    await s.freeze_at("catalogue_generations", first, number=topic.partitions)
-    s.world.deployment.brokers.partitions[topic.name, s.catalogue].unfetched_until = s.now + rng.uniform(1.0, 3.0)
-    change = s.patch(s.second, free={"max_participant": 5, "max_contest": 5})
+    await s.call("catalogue_compare", first)
+    await s.freeze_at("catalogue_generations", first, number=s.world.catalogue_topic.partitions)
+    s.hold_back(s.catalogue_log, 1.0, 3.0)
+    change = s.limit(5, s.second)
     await s.pause(0.05, 0.2)
     s.rebuild(ProjectionName.CATALOGUE)
     await s.pause(0.2, 0.6)
     s.thaw(first)
     await change
-    for number in range(3):
-        s.cast(s.vote(f"vote{number}"), s.first, 2)
-        await s.pause(0.01, 0.2)
+    await s.cast_several(3, s.first, 2, pause=(0.01, 0.2))
 
 
 async def lose_a_replay(s: Stage) -> None:
@@ -94,19 +73,17 @@ async def lose_a_replay(s: Stage) -> None:
     steps = [("open", "fold"), ("fold", "fold"), ("fold", "generations"), ("fold", "compare"), ("fold", "swap")]
     steps.append(("open", "position"))
     before, after = rng.choice(steps)
-    await s.when(f"{name}_{before}", rebuild, lambda: None)
+    await s.call(f"{name}_{before}", rebuild)
     data = s.server.backend.snapshot()
     for number in range(2):
         s.cast(s.vote(f"vote{number}"), s.second, 3)
     if after == "position":  # as it was folded, and not as it was begun
-        await s.when(f"{name}_fold", rebuild, lambda: None)
+        await s.call(f"{name}_fold", rebuild)
         after = "generations"
     await s.freeze_at(f"{name}_{after}", rebuild, rng.uniform(0.0, 1.0))
-    n = (await s.state()).incarnation
+    n = await s.fence_epoch()
     s.fail(data)
-    for number in range(3):
-        s.cast(s.vote(f"after{number}"), None, 3)
-        await s.pause(0.0, 0.3)
+    await s.cast_several(3, None, 3, pause=(0.0, 0.3), name="after")
     await s.fenced(n)
     s.cast(s.vote("last"), None, 3)
 
@@ -114,8 +91,7 @@ async def lose_a_replay(s: Stage) -> None:
 async def roll_back(s: Stage) -> None:
     """A replay is rolled back, slowly, while votes go on; nothing that is asked for in time has expired."""
     rng = s.rng
-    for number in range(3):
-        await s.cast(s.vote(f"vote{number}"), None, 3)
+    await s.cast_in_turn(*(s.vote(f"vote{number}") for number in range(3)))
     rebuild, keep_s = s.rebuild(ProjectionName.VOTES), s.world.deployment.keep_s
     begun = s.now
     if rng.random() < 0.5:
@@ -141,7 +117,7 @@ async def _live_votes(s: Stage) -> set[int]:
     """Return the numbers of the live generations, once a server that was emptied has its functions again."""
     while True:
         try:
-            found = await s.generations(ProjectionName.VOTES).read_all()
+            found = await s.world.projections[ProjectionName.VOTES].read_all()
         except ReplyError:
             await s.pause(0.1, 0.1)
         else:
@@ -156,9 +132,7 @@ async def two_replays(s: Stage) -> None:
     first = s.rebuild(name)
     s.rebuild(name)
     s.freeze_at(f"{name}_{rng.choice(['open', 'fold', 'generations', 'swap'])}", first, rng.uniform(0.05, 1.5))
-    for number in range(4):
-        s.cast(s.vote(f"vote{number}"), None, 2)
-        await s.pause(0.0, 0.4)
+    await s.cast_several(4, None, 2, pause=(0.0, 0.4))
 
 
 async def upgrade(s: Stage) -> None:
@@ -166,18 +140,18 @@ async def upgrade(s: Stage) -> None:
 
     Meanwhile a change, or an end, is recorded; the former gateway goes on by what it knows of the contest.
     """
-    rng = s.rng
-    newer = s.second.newer
+    rng, newer = s.rng, s.second.newer
+
+    async def vote_somehow(name: str) -> None:
+        for number in range(3):
+            s.cast(s.vote(f"{name}{number}", rng.choice("ab")), rng.choice([s.first, s.second]), 2)
+            await s.pause(0.0, 0.3)
+
     await s.warm(s.first)
-    topic = catalogue_topic(NAMESPACE)
-    lags = rng.random() < 0.8
-    if lags:
-        s.world.deployment.brokers.partitions[topic.name, s.catalogue].unfetched_until = s.now + rng.uniform(
-            2.0, 9.0
-        )
-    change: dict[str, Any] = rng.choice(
-        [{"free": {"max_participant": 5, "max_contest": 5}}, {"end": moment(s.now + rng.uniform(0.1, 2.0))}]
-    )
+    if rng.random() < 0.8:
+        s.hold_back(s.catalogue_log, 2.0, 9.0)
+    end = moment(s.now + rng.uniform(0.1, 2.0))
+    change: dict[str, Any] = rng.choice([{"free": limits(5)}, {"end": end}])
     s.patch(None, 40, **change)
     await s.pause(0.05, 0.3)
     names = {"c": ProjectionName.CATALOGUE, "v": ProjectionName.VOTES}
@@ -187,17 +161,12 @@ async def upgrade(s: Stage) -> None:
         if rng.random() < 0.4:
             s.freeze_at(f"{name}_{step}", rebuild, rng.uniform(0.1, 1.0), rng.choice([1, 2]))
         elif rng.random() < 0.5:
-            kill = partial(s.world.restart_later, rebuild, rng.uniform(0.1, 1.0))
-            s.when(f"{name}_{step}", rebuild, kill)
+            s.kill_at(f"{name}_{step}", rebuild, rng.uniform(0.1, 1.0))
         elif rng.random() < 0.5:
             s.freeze_at("votes_reserve", s.first, rng.uniform(0.5, 3.0))
-        for number in range(3):
-            s.cast(s.vote(f"{name}{number}", rng.choice("ab")), rng.choice([s.first, s.second]), 2)
-            await s.pause(0.0, 0.3)
+        await vote_somehow(f"{name}")
         await rebuild.ended()
-        for number in range(3):
-            s.cast(s.vote(f"then {name}{number}", rng.choice("ab")), rng.choice([s.first, s.second]), 2)
-            await s.pause(0.0, 0.3)
+        await vote_somehow(f"then {name}")
     await s.pause(0.0, 1.0)
     s.world.end_upgrade()
     if rng.random() < 0.3:
@@ -212,13 +181,11 @@ async def rebuild_in_two_layouts(s: Stage) -> None:
     await s.warm(s.first)
     name = ProjectionName.CATALOGUE if newer == "c" else ProjectionName.VOTES
     first = s.rebuild(name, newer=newer)
-    partitions = catalogue_topic(NAMESPACE).partitions if newer == "c" else s.world.partitions
+    partitions = s.world.catalogue_topic.partitions if newer == "c" else s.world.partitions
     step, number = rng.choice([("open", 1), ("fold", 1), ("generations", 4 * partitions)])
     await s.freeze_at(f"{name}_{step}", first, number=number)
     former = s.rebuild(name) if first.process.is_frozen else first
-    for number in range(3):
-        s.cast(s.vote(f"vote{number}"), None, 2)
-        await s.pause(0.0, 0.3)
+    await s.cast_several(3, None, 2, pause=(0.0, 0.3))
     await former.ended()
     s.cast(s.vote("then"), None, 2)
     await s.pause(0.0, 0.3)
@@ -234,11 +201,9 @@ async def rebuild_a_part_meanwhile(s: Stage) -> None:
     await s.warm(s.first, s.second)
     rebuild, hold_s = s.rebuild(ProjectionName.VOTES), rng.uniform(1.0, 4.0)
     step = f"votes_{rng.choice(['open', 'fold', 'fold', 'generations', 'swap'])}"
-    await s.when(step, rebuild, partial(s.world.restart_later, rebuild, hold_s), rng.choice([1, 2]))
+    await s.kill_at(step, rebuild, hold_s, rng.choice([1, 2]))
     part = s.rebuild(ProjectionName.VOTES, is_partial=True, rolls_back_after_s=rng.uniform(0.0, 0.5))
-    for number in range(4):
-        s.cast(s.vote(f"vote{number}"), None, 2)
-        await s.pause(0.0, 0.3)
+    await s.cast_several(4, None, 2, pause=(0.0, 0.3))
     await part.ended()
     await rebuild.ended()
     s.cast(s.vote("last"), None, 3)
@@ -249,33 +214,30 @@ async def overtake_the_former_version(s: Stage) -> None:
 
     The former gateway, which knows the contest as it was, goes on; its projector reads nothing of the catalogue.
     """
-    rng = s.rng
-    topic, newer = catalogue_topic(NAMESPACE), s.second.newer
-    log = s.world.deployment.brokers.partitions[topic.name, s.catalogue]
-    change = {"free": {"max_participant": 5, "max_contest": 5}}
+    rng, newer = s.rng, s.second.newer
     await s.warm(s.first)
     first = s.rebuild(ProjectionName.CATALOGUE, newer=newer)
     if rng.random() < 0.5:
         # it knows the positions of all partitions, and has swapped those before the contest's
         await s.freeze_at("catalogue_swap", first, number=s.catalogue)
-        log.unfetched_until = s.now + 9.0
-        s.patch(s.first, 1, **change)
+        s.catalogue_log.unfetched_until = s.now + 9.0
+        s.limit(5, s.first, 1)
         await s.pause(0.05, 0.2)
         second = s.rebuild(ProjectionName.CATALOGUE, newer=newer)
         await s.freeze_at("votes_raise", second)
         s.thaw(first)
         await first.ended()
-        await s.patch(s.second, 20, **change)
+        await s.limit(5, s.second)
         await s.pause(0.001, 0.01)
         s.cast(s.vote("by what was"), s.first, 2)
         await s.pause(0.05, 0.3)
         s.thaw(second)
         await second.ended()
     else:
-        log.unfetched_until = s.now + 9.0
-        s.patch(s.first, 1, **change)
+        s.catalogue_log.unfetched_until = s.now + 9.0
+        s.limit(5, s.first, 1)
         await first.ended()
-        await s.patch(s.second, 20, **change)
+        await s.limit(5, s.second)
     for number in range(3):
         s.cast(s.vote(f"vote{number}"), rng.choice([s.first, s.first, s.second]), 2)
         await s.pause(0.01, 0.2)
@@ -290,13 +252,10 @@ async def know_no_event(s: Stage) -> None:
     """A newer version records events that the former one does not know: its projectors wait, and skip nothing."""
     rng = s.rng
     votes = [s.vote(f"vote{number}") for number in range(3)]
-    for vote in votes:
-        await s.cast(vote, None, 3)
+    await s.cast_in_turn(*votes)
     await s.append(s.voiding(rng.choice(votes)))
-    for number in range(2):
-        s.cast(s.vote(f"then{number}"), None, 2)
-        await s.pause(0.0, 0.2)
-    status = clients.run(s.world, s.client, s.set_statuses("rejected"))
+    await s.cast_several(2, None, 2, pause=(0.0, 0.2), name="then")
+    status = s.client.run(s.set_statuses("rejected"))
     await s.pause(0.2, 1.5)
     s.cast(s.vote("after"), None, 2)
     s.world.end_upgrade()

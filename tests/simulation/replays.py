@@ -1,20 +1,16 @@
 """Replays: an operator's command that rebuilds views while all goes on, and may swap the former ones back in."""
 
 import asyncio
-from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from libs.contracts.topics import catalogue_topic
 from libs.replay.job import Job
 from libs.replay.swap import roll_back
 from libs.replay.targets import ReplayTarget
 from libs.tally.errors import TallyError
 from libs.views.generations.generations import GenerationGone, ProjectionName
-from tests.simulation.deployment import ACCOUNT, NAMESPACE, Clients, Service
+from tests.simulation.clients import Client
+from tests.simulation.deployment import ACCOUNT, Clients, Service
 from tests.simulation.virtual_loop import SimulatedProcess
-
-if TYPE_CHECKING:
-    from tests.simulation.world import World
 
 STEPS: Final = ("open", "fold", "fold", "compare", "swap", "swap", "renew")
 """Calls at which a replay may stumble, by their weights."""
@@ -25,9 +21,7 @@ class Rebuild(Service):
 
     def __init__(
         self,
-        world: "World",
-        name: str,
-        rng: Random,
+        client: Client,
         projection: ProjectionName,
         *,
         is_partial: bool = False,
@@ -42,19 +36,19 @@ class Rebuild(Service):
         """The generation that was swapped in last, if that is known."""
         self.is_rebuilt, self.is_done, self.is_gone = only_rolls_back, False, False
         """`is_gone`: what was kept had expired when it was to be rolled back, perhaps in the middle of that."""
-        self._world = world
-        self._rng = rng
+        self._client = client
+        self._world = client.world
         self._rolls_back_after_s = 0.0 if only_rolls_back else rolls_back_after_s
-        self._completed = world.loop.create_future()
-        world.open_requests += 1
-        world.rebuilds.append(self)
-        super().__init__(world.deployment, name, newer)
+        self._completed = client.world.loop.create_future()
+        client.world.open_requests += 1
+        client.world.rebuilds.append(self)
+        super().__init__(client.world.deployment, client.name, newer)
 
     @property
     def target(self) -> ReplayTarget:
         """The projection; of the catalogue the partition that is in use, unless its layout changes."""
         if self.projection is ProjectionName.CATALOGUE and not self.newer:
-            return ReplayTarget(self.projection, [catalogue_topic(NAMESPACE).partition_of(ACCOUNT)])
+            return ReplayTarget(self.projection, [self._world.catalogue_topic.partition_of(ACCOUNT)])
         return ReplayTarget(self.projection, [0] if self.is_partial else None)
 
     async def run(self, its: Clients) -> None:
@@ -75,10 +69,10 @@ class Rebuild(Service):
     async def _rebuild(self, its: Clients) -> None:
         world = self._world
         try:
-            done = await Job(its, self.target, parallel=self._rng.choice([1, 4])).run()
+            done = await Job(its, self.target, parallel=self._client.rng.choice([1, 4])).run()
         except TallyError as error:
             world.note(f"cannot rebuild {self.projection} yet: {type(error).__name__}: {error.message}")
-            await asyncio.sleep(self._rng.uniform(0.05, 0.5))
+            await self._client.pause(0.05, 0.5)
             return
         world.note(f"has rebuilt {self.projection} in generation {done.generation}, swapped: {done.swapped}")
         if not done.swapped:
@@ -97,7 +91,7 @@ class Rebuild(Service):
                 return
             except TallyError as error:
                 world.note(f"cannot roll {self.projection} back yet: {type(error).__name__}: {error.message}")
-                await asyncio.sleep(self._rng.uniform(0.05, 0.5))
+                await self._client.pause(0.05, 0.5)
                 continue
             world.note(f"has rolled {self.projection} back: {number}, {dict(swaps)}")
             former = {*swaps.values()}  # several if a server lost a swap
@@ -105,23 +99,22 @@ class Rebuild(Service):
             return
 
 
-def rebuild(world: "World", name: str, rng: Random) -> None:
+def rebuild(client: Client) -> None:
     """Rebuild views by a process that may stumble, and perhaps roll back."""
+    world, rng = client.world, client.rng
     names = [ProjectionName.VOTES, ProjectionName.VOTES, ProjectionName.CATALOGUE]
-    if world.has_purchases:
+    if world.shape.has_purchases:
         names.append(ProjectionName.PURCHASES)
     back = rng.choice([None, None, 0.0, rng.uniform(0.0, 3.0)])
     step, number, length = rng.choice(STEPS), rng.choice([1, 1, 2, 3, 5]), rng.choice([0.3, 2.0, 4.5])
     stumbles, dies = rng.random() < 0.6, rng.random() < 0.5
-    rebuilding = Rebuild(
-        world, name, rng, rng.choice(names), is_partial=rng.random() < 0.2, rolls_back_after_s=back
-    )
+    rebuilding = Rebuild(client, rng.choice(names), is_partial=rng.random() < 0.2, rolls_back_after_s=back)
 
     def stumble(process: SimulatedProcess) -> None:
         if process is rebuilding.process and dies:
-            world.loop.call_later(0.0, world.restart_later, rebuilding, length)
+            client.later(0.0, world.restart_later, rebuilding, length)
         elif process is rebuilding.process:
-            world.loop.call_later(0.0, world.freeze, process, length)
+            client.later(0.0, world.freeze, process, length)
 
     if stumbles:
         world.deployment.at_moment(f"{rebuilding.projection}_{step}", number, stumble)

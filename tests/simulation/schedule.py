@@ -3,8 +3,8 @@
 import asyncio
 import gc
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -33,9 +33,9 @@ from tests.simulation.answers import Answer, Violation
 from tests.simulation.clients import probe
 from tests.simulation.faults import Streams
 from tests.simulation.memory_valkey import LAYOUTS, Backend, MemoryValkey
-from tests.simulation.mutate import Mutation, altered
+from tests.simulation.mutate import LUA, Mutation, altered
 from tests.simulation.promises import check, unsettled_views
-from tests.simulation.virtual_loop import SimulatedProcess, VirtualLoop, virtual_time
+from tests.simulation.virtual_loop import SimulatedProcess, VirtualLoop, replaced, virtual_time
 from tests.simulation.world import World
 
 MOST_SHARDS = 2
@@ -141,7 +141,7 @@ class Runner:
 
     def __init__(self, new_backend: BackendFactory | None = None, mutation: Mutation | None = None) -> None:
         self._mutation = mutation
-        changes = () if mutation is None else mutation.lua
+        changes = mutation.changes if mutation is not None and mutation.where == LUA else ()
         make: Callable[[], Any] = new_backend or (lambda: MemoryValkey(changes))
         self._backends = [make() for _ in range(MOST_SHARDS)]
         _freeze_modules()
@@ -152,12 +152,19 @@ class Runner:
         gc.disable()
         logging.disable(logging.WARNING)
         try:
-            with altered(self._mutation), _replaced():
+            with altered(self._mutation), replaced(REPLACED):
                 return self._run(seed, frozenset(without))
         finally:
             logging.disable(level)
             if enabled:
                 gc.enable()
+
+    def demand_promises(self, seeds: Iterable[int]) -> None:
+        """Run schedules; raise `Violation` with the page of the first that breaks a promise."""
+        for seed in seeds:
+            result = self.run(seed)
+            if result.violation is not None:
+                raise Violation(result.page())
 
     def _run(self, seed: int, without: frozenset[str]) -> Result:
         streams = Streams(seed)
@@ -192,18 +199,6 @@ def _freeze_modules() -> None:
     """
     gc.collect()
     gc.freeze()
-
-
-@contextmanager
-def _replaced() -> Iterator[None]:
-    former = [(module, name, getattr(module, name)) for module, name, _ in REPLACED]
-    for module, name, value in REPLACED:
-        setattr(module, name, value)
-    try:
-        yield
-    finally:
-        for module, name, value in former:
-            setattr(module, name, value)
 
 
 def shortest(runner: Runner, seed: int) -> Result:

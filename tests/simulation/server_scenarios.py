@@ -1,8 +1,6 @@
 """Scenarios of servers: what they lose, their clocks, their fences, and a fold that lags."""
 
-from libs.contracts.topics import votes_topic
 from tests.simulation.contests import PARTICIPANTS
-from tests.simulation.deployment import NAMESPACE
 from tests.simulation.stage import Stage
 
 
@@ -26,7 +24,7 @@ async def lose_a_vote(s: Stage) -> None:
 async def read_after_a_loss(s: Stage) -> None:
     """A replaced server has lost a record's change that is answered, and another gateway reads the record."""
     data = s.server.backend.snapshot()
-    await s.patch(s.first, free={"max_participant": 5, "max_contest": 5})
+    await s.limit(5, s.first)
     s.fail(data)
     for _ in range(8):
         s.read(s.rng.choice(s.world.gateways))
@@ -54,12 +52,11 @@ async def correct_a_clock(s: Stage) -> None:
 
 async def forget_a_fence(s: Stage) -> None:
     """A fence is asked for of a server whose successor does not know it, and appended after another one."""
-    rng = s.rng
-    data, n, fencer = s.server.backend.snapshot(), (await s.state()).incarnation, s.fencer
+    data, n, fencer = s.server.backend.snapshot(), await s.fence_epoch(), s.fencer
     frozen = s.freeze_at("votes_shut", fencer)
     s.fail(None, kind="restart")
     await frozen
-    s.step_clock(-rng.uniform(0.5, 9.0))
+    s.step_clock(-s.rng.uniform(0.5, 9.0))
     s.fail(data)
     await s.fenced(n, 7.5)
     await s.pause(0.0, 0.1)
@@ -72,13 +69,8 @@ async def forget_a_fence(s: Stage) -> None:
 async def lag(s: Stage) -> None:
     """The fold lags behind, without any other fault: nothing is in doubt."""
     await s.warm(s.first)
-    n = (await s.state()).incarnation
-    topic = votes_topic(NAMESPACE, s.world.partitions)
-    partition = s.world.deployment.brokers.partitions[topic.name, s.partition]
-    length = s.rng.uniform(2.5, 4.5)
-    partition.unfetched_until = s.now + length
-    for number in range(4):
-        s.cast(s.vote(f"vote{number}"), None)
-        await s.pause(0.01, 0.5)
-    await s.pause(length)
-    s.demand((await s.state()).incarnation == n, "a fold that lags was fenced")
+    n = await s.fence_epoch()
+    length_s = s.hold_back(s.log, 2.5, 4.5)
+    await s.cast_several(4, pause=(0.01, 0.5))
+    await s.pause(length_s)
+    s.demand(await s.fence_epoch() == n, "a fold that lags was fenced")

@@ -6,8 +6,10 @@ acknowledged stays. A record can be read once it is replicated, a little after i
 """
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zlib import crc32
 
@@ -21,31 +23,32 @@ from libs.kafka.reader import Extent
 from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended
 from libs.tally.events import LogCreated
 from tests.simulation.faults import Streams
-from tests.simulation.virtual_loop import BEGIN_S, SimulatedProcess, VirtualLoop
+from tests.simulation.virtual_loop import BEGIN_S, SimulatedProcess, VirtualLoop, set_result
 
 if TYPE_CHECKING:
     from tests.simulation.deployment import Deployment
 
 SESSION_S: Final = 6.0
 """Silence after which a group's member is expelled."""
+REBALANCE_S: Final = 0.02
 
 
+@dataclass(slots=True, eq=False)
 class Partition:
     """Records of one partition. Those from `visible` on cannot be read yet."""
 
-    def __init__(self) -> None:
-        self.records: list[LogRecord] = []
-        self.visible = 0
-        self.leaderless_until = -1.0
-        self.unfetched_until = -1.0
-        """Consumers receive nothing until then."""
-        self.readers: list[Callable[[], None]] = []
+    records: list[LogRecord] = field(default_factory=list)
+    visible: int = 0
+    leaderless_until: float = -1.0
+    unfetched_until: float = -1.0
+    """Consumers receive nothing until then."""
+    readers: list[Callable[[], None]] = field(default_factory=list)
 
 
 class Brokers:
     """The log: partitions by topic and number, as Kafka has them."""
 
-    def __init__(self, loop: VirtualLoop, streams: Streams, note: Callable[[str], None]) -> None:
+    def __init__(self, loop: VirtualLoop, streams: Streams) -> None:
         self.loop = loop
         self.partitions: dict[tuple[str, int], Partition] = {}
         self.groups: dict[str, Group] = {}
@@ -53,7 +56,6 @@ class Brokers:
         """Number of records that were appended, and of assignments that a group's member received."""
         self.clock_ahead_s = 0.0
         self._delays = streams["log: replication"]
-        self._note = note
 
     def create(self, topic: Topic) -> None:
         """Create a topic; each partition begins with its id."""
@@ -69,8 +71,7 @@ class Brokers:
         self.changes += 1
         at_ms = int((BEGIN_S + self.loop.now + self.clock_ahead_s) * 1000)
         partition.records.append(LogRecord(offset, at_ms, value, key))
-        with self.loop.acting(self.loop.network):
-            self.loop.call_later(self._delays.uniform(0.0, 0.003), self._show, partition, offset + 1)
+        self.loop.deliver(self.loop.network, self._delays.uniform(0.0, 0.003), self._show, partition, offset + 1)
         return offset
 
     def _show(self, partition: Partition, end: int) -> None:
@@ -79,20 +80,23 @@ class Brokers:
             notify()
 
     def group(self, name: str) -> "Group":
-        found = self.groups.get(name)
-        if found is None:
-            found = self.groups[name] = Group(self.loop, name)
-        return found
+        return self.groups.setdefault(name, Group(self.loop, name))
+
+    def owner(self, topic: Topic, partition: int) -> SimulatedProcess | None:
+        """Return the process that reads a partition as a member of a group."""
+        for group in self.groups.values():
+            for member in group.members:
+                if member.topic == topic and partition in member.positions:
+                    return member.process
+        return None
 
 
+@dataclass(slots=True, eq=False)
 class _Waiting:
-    __slots__ = ("deadline", "key", "reply", "value")
-
-    def __init__(self, value: bytes, key: bytes | None, deadline: float, reply: Callable[[Any], object]) -> None:
-        self.value = value
-        self.key = key
-        self.deadline = deadline
-        self.reply: Callable[[Any], object] | None = reply
+    value: bytes
+    key: bytes | None
+    deadline: float
+    reply: Callable[[Any], object] | None
 
     def answer(self, outcome: Appended | LogUnavailable) -> None:
         reply, self.reply = self.reply, None
@@ -100,13 +104,13 @@ class _Waiting:
             reply(outcome)
 
 
+@dataclass(slots=True, eq=False)
 class _Queue:
-    def __init__(self, place: tuple[str, int], number: int) -> None:
-        self.place = place
-        self.number = number
-        """Of the partition in its log, which may have several topics."""
-        self.records: deque[_Waiting] = deque()
-        self.in_flight: list[_Waiting] | None = None
+    place: tuple[str, int]
+    number: int
+    """Of the partition in its log, which may have several topics."""
+    records: list[_Waiting] = field(default_factory=list)
+    in_flight: list[_Waiting] | None = None
 
 
 class AppendFaults(NamedTuple):
@@ -122,20 +126,14 @@ class AppendFaults(NamedTuple):
 class SimulatedWriter:
     """The writer of a process: has the methods of `LogWriter` that the services use."""
 
-    def __init__(
-        self,
-        process: SimulatedProcess,
-        world: "Deployment",
-        place: Placement,
-    ) -> None:
-        brokers, streams = world.brokers, world.streams
+    def __init__(self, process: SimulatedProcess, world: "Deployment", place: Placement) -> None:
         self._world = world
         self._process = process
-        self._brokers = brokers
-        self._loop = brokers.loop
+        self._brokers = world.brokers
+        self._loop = world.loop
         self._place = place
-        self._rng = streams[f"{process.name}: appends"]
-        self._delays = streams[f"{process.name}: way to the log"]
+        self._rng = world.streams[f"{process.name}: appends"]
+        self._delays = world.streams[f"{process.name}: way to the log"]
         self._deadline_s = world.settings.produce_deadline_ms / 1000
         self._queues: dict[tuple[str, int], _Queue] = {}
 
@@ -153,30 +151,21 @@ class SimulatedWriter:
         deadline_s: float | None = None,
     ) -> Appended:
         answer: asyncio.Future[Appended | LogUnavailable] = self._loop.create_future()
-
-        def reply(outcome: Appended | LogUnavailable) -> None:
-            if not answer.done():
-                answer.set_result(outcome)
-
-        self._append(topic, partition, value, key, reply, deadline_s)
+        reply = partial(set_result, answer)
+        self.append_then(topic, partition, value, key, reply, deadline_s)
         outcome = await answer
         if isinstance(outcome, LogUnavailable):
             raise outcome
         return outcome
 
     def append_then(
-        self, topic: str, partition: int, value: bytes, key: bytes | None, reply: Callable[[Any], object]
-    ) -> None:
-        self._append(topic, partition, value, key, reply, None)
-
-    def _append(
         self,
         topic: str,
         partition: int,
         value: bytes,
         key: bytes | None,
         reply: Callable[[Any], object],
-        deadline_s: float | None,
+        deadline_s: float | None = None,
     ) -> None:
         queue = self._queues.get((topic, partition))
         if queue is None:
@@ -189,7 +178,7 @@ class SimulatedWriter:
     def _send(self, queue: _Queue) -> None:
         """Send what waits as one batch, unless one is in flight or there is no leader."""
         while queue.records and queue.records[0].deadline <= self._loop.now:
-            queue.records.popleft().answer(NotAppended("too late", retry_after_s=1))
+            queue.records.pop(0).answer(NotAppended("too late", retry_after_s=1))
         if queue.in_flight is not None or not queue.records:
             return
         leaderless_until = self._brokers.partitions[queue.place].leaderless_until
@@ -197,19 +186,19 @@ class SimulatedWriter:
             until = min(leaderless_until, queue.records[0].deadline)
             self._loop.call_at(until + 0.001, self._send, queue)
             return
-        batch, queue.records = list(queue.records), deque()
+        batch, queue.records = queue.records, []
         fault = self._fault()
         if fault == "refused":
-            self._loop.call_later(self._delay(), _refuse, batch)
+            refusal = NotAppended(NO_ANSWER, retry_after_s=1)
+            self._loop.call_later(self._delay(), _answer, batch, repeat(refusal))
             return
         queue.in_flight = batch
-        self._loop.call_at(batch[0].deadline, self._give_up, queue, batch)
+        unknown = AppendUnknown("It is not yet known whether the record was written.", retry_after_s=1)
+        self._loop.call_at(batch[0].deadline, self._end, queue, batch, repeat(unknown))
         if fault == "unknown_lost":
             return
         delay = self._rng.uniform(0.1, 12.0) if fault == "unknown_late" else self._delay()
-        self._loop.call_soon(
-            lambda: self._brokers.loop.deliver(self._loop.network, delay, self._arrive, queue, batch, fault)
-        )
+        self._loop.call_soon(self._loop.deliver, self._loop.network, delay, self._arrive, queue, batch, fault)
 
     def _fault(self) -> str:
         drawn, faults = self._rng.random(), self._world.faults.appends
@@ -231,52 +220,39 @@ class SimulatedWriter:
             return
         first = len(partition.records)
         self._world.moment("append", self._process)
-        for waiting in batch:
+        for waiting in 2 * batch if fault == "doubled" else batch:
             self._brokers.append(queue.place, waiting.value, waiting.key)
-        if fault == "doubled":
-            for waiting in batch:
-                self._brokers.append(queue.place, waiting.value, waiting.key)
         if not fault or fault == "doubled":
             # replicated by then, so it can be read
             delay = 0.003 + self._delay()
             at = -len(batch) if fault else first  # the offset of a record that is there twice is not known
-            self._loop.deliver(self._process, delay, self._acknowledge, queue, batch, at, not fault)
+            appended = [Appended(queue.number, at + number, not fault) for number in range(len(batch))]
+            self._loop.deliver(self._process, delay, self._end, queue, batch, appended)
 
-    def _acknowledge(self, queue: _Queue, batch: list[_Waiting], first: int, exact: bool) -> None:
-        if queue.in_flight is not batch:
-            return
-        queue.in_flight = None
-        for at, waiting in enumerate(batch):
-            waiting.answer(Appended(queue.number, first + at, exact))
-        self._send(queue)
-
-    def _give_up(self, queue: _Queue, batch: list[_Waiting]) -> None:
-        if queue.in_flight is not batch:
-            return
-        queue.in_flight = None
-        for waiting in batch:
-            waiting.answer(AppendUnknown("It is not yet known whether the record was written.", retry_after_s=1))
-        self._send(queue)
+    def _end(self, queue: _Queue, batch: list[_Waiting], outcomes: Iterable[Appended | LogUnavailable]) -> None:
+        """Answer a batch, unless it is answered, and send the next one."""
+        if queue.in_flight is batch:
+            queue.in_flight = None
+            _answer(batch, outcomes)
+            self._send(queue)
 
     def _delay(self) -> float:
-        rng = self._delays
-        return rng.uniform(0.0005, self._world.faults.slowest_s)
+        return self._delays.uniform(0.0005, self._world.faults.slowest_s)
 
 
-def _refuse(batch: list[_Waiting]) -> None:
-    for waiting in batch:
-        waiting.answer(NotAppended(NO_ANSWER, retry_after_s=1))
+def _answer(batch: list[_Waiting], outcomes: Iterable[Appended | LogUnavailable]) -> None:
+    for waiting, outcome in zip(batch, outcomes, strict=False):
+        waiting.answer(outcome)
 
 
 class SimulatedReader:
     """The reader of a process: has the methods of `LogReader` that the services use."""
 
     def __init__(self, process: SimulatedProcess, world: "Deployment", place: Placement) -> None:
-        brokers, streams = world.brokers, world.streams
         self._world = world
-        self._brokers = brokers
+        self._brokers = world.brokers
         self._place = place
-        self._rng = streams[f"{process.name}: reads of the log"]
+        self._rng = world.streams[f"{process.name}: reads of the log"]
 
     async def close(self) -> None: ...
 
@@ -362,54 +338,50 @@ class Group:
     def __init__(self, loop: VirtualLoop, name: str) -> None:
         self.name = name
         self._loop = loop
-        self._members: list[SimulatedConsumer] = []
+        self.members: list[SimulatedConsumer] = []
         self._expelled: list[SimulatedConsumer] = []
         self._is_due = False
         self._rebalances = 0
 
     def join(self, member: "SimulatedConsumer") -> None:
-        self._members.append(member)
-        self._rebalance_soon(0.02)
+        self.members.append(member)
+        self._rebalance_soon()
 
     def leave(self, member: "SimulatedConsumer") -> None:
-        if member in self._members:
-            self._members.remove(member)
-            self._rebalance_soon(0.02)
+        if member in self.members:
+            self.members.remove(member)
+            self._rebalance_soon()
 
     def silent(self, process: SimulatedProcess) -> None:
         """Note that a process was killed or frozen: its member is expelled after its session's timeout."""
-        with self._loop.acting(self._loop.network):
-            for member in self._members:
-                if member.process is process:
-                    self._loop.call_later(SESSION_S, self._expel, member)
+        for member in self.members:
+            if member.process is process:
+                self._loop.deliver(self._loop.network, SESSION_S, self._expel, member)
 
     def back(self, process: SimulatedProcess) -> None:
         """Note that a process responds again: its member joins again if it was expelled."""
-        with self._loop.acting(self._loop.network):
-            for member in list(self._expelled):
-                if member.process is process:
-                    self._expelled.remove(member)
-                    self.join(member)
+        for member in list(self._expelled):
+            if member.process is process:
+                self._expelled.remove(member)
+                self.join(member)
 
     def _expel(self, member: "SimulatedConsumer") -> None:
-        if member in self._members and (member.process.is_dead or member.process.is_frozen):
-            self._members.remove(member)
+        if member in self.members and (member.process.is_dead or member.process.is_frozen):
             if not member.process.is_dead:
                 self._expelled.append(member)
-            self._rebalance_soon(0.02)
+            self.leave(member)
 
-    def _rebalance_soon(self, delay_s: float) -> None:
+    def _rebalance_soon(self) -> None:
         if not self._is_due:
             self._is_due = True
-            with self._loop.acting(self._loop.network):
-                self._loop.call_later(delay_s, self._rebalance)
+            self._loop.deliver(self._loop.network, REBALANCE_S, self._rebalance)
 
     def _rebalance(self) -> None:
         self._is_due = False
         self._rebalances += 1
         first = crc32(f"{self.name} {self._rebalances}".encode())
-        for at, member in enumerate(self._members):
-            its = [n for n in range(member.topic.partitions) if (n + first) % len(self._members) == at]
+        for at, member in enumerate(self.members):
+            its = [n for n in range(member.topic.partitions) if (n + first) % len(self.members) == at]
             self._loop.deliver(member.process, 0.003, member.rebalanced, its)
 
 
@@ -427,7 +399,7 @@ class SimulatedConsumer:
         self.client: SimulatedConsumer | None = None
         self._brokers = brokers
         self._rng = rng
-        self._positions: dict[int, int] = {}
+        self.positions: dict[int, int] = {}
         self._paused: set[int] = set()
         self._news = asyncio.Event()
         self._polling: asyncio.Task[None] | None = None
@@ -454,10 +426,10 @@ class SimulatedConsumer:
     def rebalanced(self, partitions: list[int]) -> None:
         if self._polling is None or self._polling.done():
             return
-        tps = {TopicPartition(self.topic.name, number) for number in self._positions}
-        self._positions.clear()
+        tps = {TopicPartition(self.topic.name, number) for number in self.positions}
+        self.positions.clear()
         self.session.on_partitions_revoked(tps)
-        self._positions = dict.fromkeys(partitions, 0)
+        self.positions = dict.fromkeys(partitions, 0)
         self._brokers.changes += 1
         self._paused.clear()
         self.session.on_partitions_assigned({TopicPartition(self.topic.name, number) for number in partitions})
@@ -466,8 +438,8 @@ class SimulatedConsumer:
     # the methods of aiokafka's consumer
 
     def seek(self, tp: TopicPartition, offset: int) -> None:
-        if tp.partition in self._positions:
-            self._positions[tp.partition] = offset
+        if tp.partition in self.positions:
+            self.positions[tp.partition] = offset
             self._news.set()
 
     def pause(self, tp: TopicPartition) -> None:
@@ -505,7 +477,7 @@ class SimulatedConsumer:
 
     def _fetch(self) -> list[FetchedRecord]:
         batch = []
-        for number, position in self._positions.items():
+        for number, position in self.positions.items():
             partition = self._brokers.partitions[self.topic.name, number]
             if number in self._paused or position >= partition.visible:
                 continue
@@ -516,5 +488,5 @@ class SimulatedConsumer:
             for record in partition.records[position:end]:
                 its = record.offset, record.timestamp_ms, record.key, record.value
                 batch.append(FetchedRecord(self.topic.name, number, *its))
-            self._positions[number] = end
+            self.positions[number] = end
         return batch

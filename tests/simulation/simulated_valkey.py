@@ -8,7 +8,8 @@ time and may be lost: then the outcome is unknown to the client, as in `libs/vie
 import asyncio
 from collections.abc import Callable, Hashable, Sequence
 from contextvars import Context
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import hiredis
 
@@ -19,7 +20,7 @@ from libs.views.valkey.function_loading import _load_missing
 from libs.views.valkey.hash_tags import SLOTS, slot_of
 from tests.simulation.faults import Streams
 from tests.simulation.memory_valkey import Backend, of_version
-from tests.simulation.virtual_loop import BEGIN_S, SimulatedProcess, VirtualLoop
+from tests.simulation.virtual_loop import BEGIN_S, SimulatedProcess, VirtualLoop, set_result
 from tests.support.intercepted_valkey import plain_name
 
 if TYPE_CHECKING:
@@ -110,11 +111,7 @@ class _Call:
 class SimulatedValkey:
     """A process's client: the calls of a tick are a batch for each server, with up to two batches in flight."""
 
-    def __init__(
-        self,
-        process: SimulatedProcess,
-        world: "Deployment",
-    ) -> None:
+    def __init__(self, process: SimulatedProcess, world: "Deployment") -> None:
         servers, streams = world.servers, world.streams
         self.is_cluster = len(servers) > 1
         self.world = world
@@ -178,7 +175,7 @@ class SimulatedValkey:
                 call.fail(not_sent("connection refused"))
             return
         self._in_flight[server] += 1
-        batch = _Batch(self, server, live)
+        batch = _Batch(self, server, live, server.life)
         self._loop.deliver(self._process, TIMEOUT_S, batch.end, f"no answer within {TIMEOUT_S:g} s")
         if self._lost():
             self._loop.deliver(self._process, self._delay(), batch.end, "connection reset")
@@ -199,9 +196,11 @@ class SimulatedValkey:
             self._flush()
 
     def _answer(self, call: _Call, reply: Any) -> None:
+        if isinstance(reply, ViewsUnavailable):
+            call.fail(reply)
+            return
         if not isinstance(reply, hiredis.ReplyError):
-            if not call.answer.done():
-                call.answer.set_result(reply)
+            set_result(call.answer, reply)
             return
         text = str(reply)
         call.fail(_error_of(text.partition(" ")[0], text))
@@ -217,15 +216,16 @@ class SimulatedValkey:
             return
 
 
+@dataclass(slots=True, eq=False)
 class _Batch:
     """Calls on their way to one server and back. They end once: answered, or with an unknown outcome."""
 
-    def __init__(self, client: SimulatedValkey, server: SimulatedServer, calls: list[_Call]) -> None:
-        self._client = client
-        self._server = server
-        self._calls = calls
-        self._life = server.life
-        self._is_over = False
+    _client: SimulatedValkey
+    _server: SimulatedServer
+    _calls: list[_Call]
+    _life: int
+    """Of the server when they were sent."""
+    _is_over: bool = False
 
     def arrive(self) -> None:
         """Execute at the server, in order, unless it was restarted meanwhile."""
@@ -253,22 +253,16 @@ class _Batch:
 
     def end(self, cause: str) -> None:
         """Fail all calls: what became of them is unknown."""
-        if self._is_over:
-            return
-        self._is_over = True
-        for call in self._calls:
-            call.fail(ViewsUnavailable(NO_ANSWER, retry_after_s=1, cause=cause))
-        self._client._freed(self._server)
+        self.answer([ViewsUnavailable(NO_ANSWER, retry_after_s=1, cause=cause) for _ in self._calls])
 
 
+@dataclass(frozen=True)
 class _OneServer:
     """A `Valkey` whose calls go to one server of a cluster."""
 
-    is_cluster = False
-
-    def __init__(self, client: SimulatedValkey, server: SimulatedServer) -> None:
-        self._client = client
-        self._server = server
+    _client: SimulatedValkey
+    _server: SimulatedServer
+    is_cluster: ClassVar = False
 
     def call(self, *command: Any) -> "asyncio.Future[Any]":
         return self._client.call_at(self._server, *command)

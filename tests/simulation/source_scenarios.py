@@ -1,11 +1,8 @@
 """Scenarios of external sources: reports at several gateways, and around the close of their contest."""
 
-import asyncio
-
-from libs.contracts.topics import source_log_key, votes_topic
-from tests.simulation import sources
+from libs.contracts.topics import source_log_key
 from tests.simulation.contests import moment
-from tests.simulation.deployment import NAMESPACE, SOURCE_GRACE_S
+from tests.simulation.deployment import SOURCE_GRACE_S
 from tests.simulation.sources import SOURCES, some_report
 from tests.simulation.stage import CONTEST, Stage
 
@@ -16,8 +13,7 @@ async def report_twice(s: Stage) -> None:
     for number in range(3):
         source, report = rng.choice(SOURCES), some_report(rng, f"report{number}")
         again = report if rng.random() < 0.6 else some_report(rng, report.report_id)
-        what = rng.choice(["votes_source", "append"])
-        frozen = s.freeze_at(what, s.first)
+        frozen = s.freeze_at(rng.choice(["votes_source", "append"]), s.first)
         s.report(source, report, s.first, 3)
         await frozen
         with s.faulty(doubled=rng.choice([0.0, 0.7]), refused=rng.choice([0.0, 0.0, 0.5])):
@@ -32,15 +28,15 @@ async def report_late(s: Stage) -> None:
     rng, source = s.rng, s.rng.choice(SOURCES)
     end = s.now + rng.uniform(0.3, 0.8)
     if rng.random() < 0.3:
-        await sources.retire(s.world, "retire", rng, CONTEST, rng.choice(SOURCES))
+        await s.retire(rng.choice(SOURCES))
     await s.patch(end=moment(end))
     await s.report(source, some_report(rng, "first"), None, 3)
-    await asyncio.sleep(max(0.0, end + rng.uniform(-0.2, SOURCE_GRACE_S) - s.now))
+    await s.sleep_until(end + rng.uniform(-0.2, SOURCE_GRACE_S))
     frozen = s.freeze_at("votes_source", s.first)
     s.report(source, some_report(rng, "held"), s.first, 3)
     await frozen
     s.report(source, some_report(rng, "other"), s.second, 3)
-    partition = votes_topic(NAMESPACE, s.world.partitions).partition_of(source_log_key(CONTEST, source))
+    partition = s.world.votes_topic.partition_of(source_log_key(CONTEST, source))
 
     async def closed() -> bool:
         return bool((await s.votes.source(partition, CONTEST, source, ())).closed)

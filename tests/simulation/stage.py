@@ -1,39 +1,35 @@
 """The stage of a scenario: requests to chosen gateways, faults at chosen moments, and reads of their effects."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from inspect import isawaitable
 from itertools import count
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import hiredis
 
 from libs.catalogue.resource_table import CONTESTS as CONTEST_ROW
 from libs.catalogue.resource_table import PARTICIPANTS as PARTICIPANT_ROW
 from libs.contracts.codec import vote_codec
-from libs.contracts.topics import Topic, catalogue_topic, votes_topic
+from libs.contracts.topics import Topic
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import Event, VoteRestored, VoteVoided
 from libs.tally.vote_commands import CastVote, RemoveVote
-from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.views.generations.generations import Generations, ProjectionName, projections_of
+from libs.views.generations.generations import ProjectionName
 from libs.views.votes.reply_types import PartitionState
 from libs.voting.source_reports import SourceReport
 from tests.simulation import clients, sources
-from tests.simulation.contests import CONTESTS, OTHERS, PARTICIPANTS, VOTERS, participant_key
-from tests.simulation.deployment import ACCOUNT, NAMESPACE, Gateway, Service
-from tests.simulation.observer import Observer
+from tests.simulation.clients import Client, Task, Work
+from tests.simulation.contests import CONTESTS, OTHERS, PARTICIPANTS, VOTERS, limits, moment, participant_key
+from tests.simulation.deployment import ACCOUNT, Gateway, Service
 from tests.simulation.replays import Rebuild
-from tests.simulation.simulated_log import AppendFaults
+from tests.simulation.simulated_log import AppendFaults, Partition
 from tests.simulation.simulated_valkey import SimulatedServer
-from tests.simulation.virtual_loop import BEGIN_S, SimulatedProcess
+from tests.simulation.virtual_loop import SimulatedProcess, set_result
 from tests.support.builders import a_ballot, a_rating, a_vote, content_hash, pseudonym
-from tests.support.vote_views import VoteViews
-
-if TYPE_CHECKING:
-    from tests.simulation.world import World
 
 CONTEST: Final = CONTESTS[0]
 MOMENT_S: Final = 7.0
@@ -41,20 +37,16 @@ MOMENT_S: Final = 7.0
 MILLION: Final = 1_000_000
 
 
-async def _patch_status(key: str, status: str, at: Gateway) -> Any:
-    return await at.records.patch(PARTICIPANT_ROW, ACCOUNT, key, {"status": status})
-
-
 class Stage:
     """What a scenario acts with. `first` and `second` are gateways, the same one if there is only one."""
 
-    def __init__(self, world: "World", rng: Random) -> None:
-        self.world = world
-        self.rng = rng
-        self.first, self.second = world.gateways[0], world.gateways[-1]
-        self.votes = VoteViews(Observer(world), NAMESPACE, world.partitions)
-        self.client = world.loop.process("scenario")
-        self.voter = VOTERS[rng.randrange(len(VOTERS))][0]
+    def __init__(self, client: Client) -> None:
+        self.world = client.world
+        self.rng = client.rng
+        self.client = client
+        self.first, self.second = self.world.gateways[0], self.world.gateways[-1]
+        self.votes = self.world.vote_views
+        self.voter = VOTERS[self.rng.randrange(len(VOTERS))][0]
         self.others = list(OTHERS)
         self._numbers = count()
 
@@ -76,11 +68,35 @@ class Stage:
                 vote = a_vote(name, votes, **its)
         return vote._replace(content=content_hash(vote.content, vote.source))
 
-    def cast(self, vote: CastVote, gateway: Gateway | None = None, tries: int = 1) -> "asyncio.Task[Any]":
-        return clients.start(self.world, self._name("cast"), self.rng, vote, False, gateway, tries)
+    def cast(self, vote: CastVote, gateway: Gateway | None = None, tries: int = 1) -> Task:
+        return clients.start(self._client("cast"), vote, False, gateway, tries)
+
+    async def hold(self, vote: CastVote, gateway: Gateway, tries: int = 1, at: str = "votes_reserve") -> None:
+        """Send a vote to a gateway that freezes at one of its calls."""
+        frozen = self.freeze_at(at, gateway)
+        self.cast(vote, gateway, tries)
+        await frozen
+
+    async def cast_in_turn(self, *votes: CastVote) -> None:
+        for vote in votes:
+            await self.cast(vote, None, 3)
+
+    async def cast_several(
+        self,
+        number: int,
+        gateway: Gateway | None = None,
+        tries: int = 1,
+        *,
+        pause: tuple[float, float],
+        name: str = "vote",
+    ) -> None:
+        """Send votes with a pause after each, without waiting for their answers."""
+        for at in range(number):
+            self.cast(self.vote(f"{name}{at}"), gateway, tries)
+            await self.pause(*pause)
 
     def batch(self, votes: list[CastVote]) -> None:
-        clients.cast_together(self.world, self._name("batch"), self.rng, votes)
+        clients.cast_together(self._client("batch"), votes)
 
     async def warm(self, *gateways: Gateway) -> None:
         """Have gateways cast votes of others in the voter's partition, so that they know its configuration."""
@@ -89,75 +105,78 @@ class Stage:
             self.others.remove(other)
             await self.cast(self.vote("warm", voter=other), gateway, 3)
 
-    def refund(self, vote: CastVote, gateway: Gateway | None = None) -> "asyncio.Task[Any]":
-        return clients.start(self.world, self._name("refund"), self.rng, vote, True, gateway, 2)
+    def refund(self, vote: CastVote) -> Task:
+        return clients.start(self._client("refund"), vote, True, None, 2)
 
-    def remove(self, vote: CastVote, gateway: Gateway | None = None, tries: int = 1) -> "asyncio.Task[Any]":
+    def remove(self, vote: CastVote, gateway: Gateway | None = None, tries: int = 1) -> Task:
         removal = RemoveVote(CONTEST, vote.voter, vote.vote_id)
-        return clients.start(self.world, self._name("removal"), self.rng, removal, False, gateway, tries)
+        return clients.start(self._client("removal"), removal, False, gateway, tries)
 
-    def patch(self, gateway: Gateway | None = None, tries: int = 20, **config: Any) -> "asyncio.Task[Any]":
+    def buy(self, name: str) -> None:
+        clients.purchase(Client(self.world, name, Random(self.rng.random())))
+
+    def patch(self, gateway: Gateway | None = None, tries: int = 20, **config: Any) -> Task:
         """Change the contest's configuration."""
         patch: dict[str, Any] = {"contest_config": config}
-        return clients.operate(
-            self.world,
-            self._name("patch"),
-            self.rng,
-            CONTEST,
-            lambda at: at.records.patch(CONTEST_ROW, ACCOUNT, CONTEST, patch),
-            gateway,
-            tries,
+        return self._operate(
+            "patch", lambda at: at.records.patch(CONTEST_ROW, ACCOUNT, CONTEST, patch), gateway, tries
         )
 
-    def report(
-        self, source: str, report: SourceReport, gateway: Gateway | None = None, tries: int = 1
-    ) -> "asyncio.Task[Any]":
-        name = self._name("report")
-        return sources.send(self.world, name, self.rng, CONTEST, source, report, gateway, tries)
+    def limit(self, most: int, gateway: Gateway | None = None, tries: int = 20) -> Task:
+        """Change the limit on a voter's free votes."""
+        return self.patch(gateway, tries, free=limits(most))
+
+    async def end_in(self, least_s: float, most_s: float) -> float:
+        """Let the contest end soon; return when."""
+        end = self.now + self.rng.uniform(least_s, most_s)
+        await self.patch(end=moment(end))
+        return end
+
+    def report(self, source: str, report: SourceReport, gateway: Gateway | None = None, tries: int = 1) -> Task:
+        return sources.send(self._client("report"), CONTEST, source, report, gateway, tries)
+
+    async def retire(self, source: str) -> None:
+        await sources.patch(Client(self.world, "retire", self.rng), CONTEST, source, {"retired": True}, 20)
 
     def rebuild(self, projection: ProjectionName, **options: Any) -> Rebuild:
         """Start an operator's replay."""
-        return Rebuild(self.world, self._name("replay"), self.rng, projection, **options)
+        return Rebuild(self._client("replay"), projection, **options)
 
     def read(self, gateway: Gateway) -> None:
         """Read the contest's record."""
-        clients.read(self.world, self._name("read"), self.rng, CONTEST, gateway)
+        clients.read(self._client("read"), CONTEST, gateway)
 
     async def set_statuses(self, status: str) -> None:
         """Approve or reject all participants."""
         for name in PARTICIPANTS:
-            key = participant_key(CONTEST, name)
-            work = partial(_patch_status, key, status)
-            await clients.operate(self.world, self._name("status"), self.rng, CONTEST, work, tries=20)
+            patch = partial(_patch_status, participant_key(CONTEST, name), status)
+            await self._operate("status", patch, None, 20)
 
-    def delete(self) -> "asyncio.Task[Any]":
-        return clients.delete(self.world, self._name("deletion"), self.rng, CONTEST)
+    def delete(self) -> Task:
+        return clients.delete(self._client("deletion"), CONTEST)
 
-    def reopen(self, seconds: float) -> "asyncio.Task[Any]":
-        end = round((BEGIN_S + self.now + seconds) * MILLION)
-        return clients.operate(
-            self.world,
-            self._name("reopening"),
-            self.rng,
-            CONTEST,
-            lambda at: at.reopener.reopen(ACCOUNT, CONTEST, end),
-        )
+    def reopen(self, seconds: float) -> Task:
+        return clients.reopen_for(self._client("reopening"), CONTEST, seconds)
+
+    def _operate(self, what: str, work: Work, gateway: Gateway | None, tries: int) -> Task:
+        return clients.operate(self._client(what), CONTEST, work, gateway, tries)
+
+    def _client(self, what: str) -> Client:
+        return Client(self.world, f"{what}.{next(self._numbers)}", self.rng)
 
     async def append(self, *events: Event) -> None:
         """Append to the votes' log of the voter's partition, as an operator's command or another manager does."""
-        topic = votes_topic(NAMESPACE, self.world.partitions)
-        writer = self.world.deployment.writer(self.client)
         for event in events:
-            self.world.note(f"appends {event}"[:200])
-            with suppress(LogUnavailable):  # nothing here needs the record
-                await writer.append(topic.name, self.partition, vote_codec.encode(event), b"")
+            await self._append(self.world.votes_topic, self.partition, vote_codec.encode(event), f"{event}")
 
     async def spoil(self, topic: Topic, partition: int) -> None:
         """Append what cannot be decoded."""
-        writer = self.world.deployment.writer(self.client)
-        self.world.note(f"spoils {topic.name}/{partition}")
-        with suppress(LogUnavailable):
-            await writer.append(topic.name, partition, self.rng.choice([b"{", b"no JSON", b'{"type":7}']), b"")
+        await self._append(topic, partition, self.rng.choice([b"{", b"no JSON", b'{"type":7}']), "what spoils it")
+
+    async def _append(self, topic: Topic, partition: int, value: bytes, what: str) -> None:
+        self.world.note(f"appends {what} to {topic.name}/{partition}"[:200])
+        with suppress(LogUnavailable):  # nothing here needs the record
+            await self.world.deployment.writer(self.client.process).append(topic.name, partition, value, b"")
 
     def voiding(self, vote: CastVote, operation: str = "void0") -> VoteVoided:
         self.world.voided.add((operation, CONTEST, vote.voter, vote.vote_id))
@@ -165,9 +184,6 @@ class Stage:
 
     def restoring(self, vote: CastVote, operation: str = "void0") -> VoteRestored:
         return VoteRestored(CONTEST, vote.voter, vote.vote_id, operation, 0)
-
-    def _name(self, what: str) -> str:
-        return f"{what}.{next(self._numbers)}"
 
     # time and moments
 
@@ -178,16 +194,19 @@ class Stage:
     async def pause(self, least: float, most: float | None = None) -> None:
         await asyncio.sleep(self.rng.uniform(least, least if most is None else most))
 
-    async def until(self, holds: Callable[[], Coroutine[Any, Any, bool]], timeout_s: float = 6.0) -> bool:
-        """Wait until it holds, by the servers' data, the log and its groups; False after the timeout."""
+    async def sleep_until(self, at: float) -> None:
+        await asyncio.sleep(max(0.0, at - self.now))
+
+    async def until(self, holds: Callable[[], Any], timeout_s: float = 6.0) -> None:
+        """Wait until it holds, by the servers' data, the log and its groups, or until the timeout."""
         deadline, seen = self.now + timeout_s, -1
         while self.now <= deadline:
             if seen != (seen := self.world.deployment.changes):
                 with suppress(hiredis.ReplyError):  # a server that was emptied
-                    if await holds():
-                        return True
+                    held = holds()
+                    if await held if isawaitable(held) else held:
+                        return
             await asyncio.sleep(0.005)
-        return False
 
     def when(self, what: str, of: Service, do: Callable[[], None], number: int = 1) -> "asyncio.Future[None]":
         """Do something at once when a server has executed a service's `number`-th call from now on.
@@ -195,32 +214,40 @@ class Stage:
         The service has no reply yet. The result is complete then, or after `MOMENT_S`.
         """
         loop, met = self.world.loop, self.world.loop.create_future()
-        left = number
 
-        def reached(process: SimulatedProcess) -> None:
-            nonlocal left
-            left -= process is of.process
-            if left > 0:
-                self.world.deployment.at_moment(what, 1, reached)
-                return
+        def reached(_: SimulatedProcess) -> None:
             with loop.acting(loop.network):
                 do()
-            loop.deliver(self.client, 0.0, end)
+            loop.deliver(self.client.process, 0.0, set_result, met, None)
 
-        def end() -> None:
-            if not met.done():
-                met.set_result(None)
-
-        self.world.deployment.at_moment(what, 1, reached)
-        loop.deliver(self.client, MOMENT_S, end)
+        self.world.deployment.at_moment(what, number, reached, of)
+        loop.deliver(self.client.process, MOMENT_S, set_result, met, None)
         return met
+
+    def call(self, what: str, of: Service) -> "asyncio.Future[None]":
+        """Wait until a server has executed a service's call."""
+        return self.when(what, of, lambda: None)
 
     def freeze_at(self, what: str, of: Service, length_s: float = 60.0, number: int = 1) -> "asyncio.Future[None]":
         """Freeze a service when its call was executed, before it has the reply."""
         return self.when(what, of, lambda: self.world.freeze(of.process, length_s), number)
 
+    def kill_at(self, what: str, of: Service, back_s: float, number: int = 1) -> "asyncio.Future[None]":
+        """Kill a service when its call was executed; it starts again later."""
+        return self.when(what, of, lambda: self.world.restart_later(of, back_s), number)
+
     def thaw(self, service: Service) -> None:
         self.world.deployment.thaw(service.process)
+
+    async def thaw_amid(self, service: Service, **faults: float) -> None:
+        """Thaw a service while messages are lost, or appends refused."""
+        with self.faulty(**faults):
+            self.thaw(service)
+            await self.pause(0.02, 0.2)
+
+    def restart_projectors(self) -> None:
+        for projector in self.world.projectors:
+            self.world.restart_later(projector, 0.1)
 
     # servers and partitions
 
@@ -229,52 +256,56 @@ class Stage:
         return self.partition_of(self.voter)
 
     def partition_of(self, voter: str) -> int:
-        return votes_topic(NAMESPACE, self.world.partitions).partition_of(pseudonym(voter))
+        return self.world.votes_topic.partition_of(pseudonym(voter))
 
     @property
     def server(self) -> SimulatedServer:
         """The server of the voter's partition."""
         return self.server_of(self.voter)
 
-    def generations(self, projection: ProjectionName) -> Generations:
-        return projections_of(Observer(self.world), NAMESPACE, self.world.partitions)[projection]
-
     def server_of(self, voter: str) -> SimulatedServer:
-        return Observer(self.world).server(self.votes._base(self.partition_of(voter)))
+        return self.world.server_of(self.partition_of(voter))
+
+    @property
+    def log(self) -> Partition:
+        """The votes' log of the voter's partition."""
+        return self.world.deployment.log(self.world.votes_topic, self.partition)
+
+    @property
+    def catalogue_log(self) -> Partition:
+        """The log of the contest's records."""
+        return self.world.deployment.log(self.world.catalogue_topic, self.catalogue)
+
+    def hold_back(self, log: Partition, least_s: float, most_s: float) -> float:
+        """Let no projector receive the records of a log for a while; return for how long."""
+        length_s = self.rng.uniform(least_s, most_s)
+        log.unfetched_until = self.now + length_s
+        return length_s
 
     @property
     def catalogue(self) -> int:
         """The partition of the contest's records."""
-        return catalogue_topic(NAMESPACE).partition_of(ACCOUNT)
+        return self.world.catalogue_topic.partition_of(ACCOUNT)
 
-    def owner(self, topic: str, partition: int) -> Service | None:
-        """Return the projector that folds a partition."""
-        for group in self.world.deployment.brokers.groups.values():
-            for member in group._members:
-                if member.topic.name == topic and partition in member._positions:
-                    return self.world.service_of(member.process)
-        return None
-
-    def is_in_catalogue(self, text: bytes) -> bool:
-        """Return whether a record of the catalogue's log contains a text."""
-        log = self.world.deployment.brokers.partitions[catalogue_topic(NAMESPACE).name, self.catalogue]
-        return any(text in record.value for record in log.records)
+    def projector_of(self, topic: Topic, partition: int) -> Service:
+        process = self.world.deployment.brokers.owner(topic, partition)
+        found = None if process is None else self.world.service_of(process)
+        return found or self.world.projectors[0]
 
     @property
     def fencer(self) -> Service:
         """The projector of the voter's partition."""
-        found = self.owner(votes_topic(NAMESPACE, self.world.partitions).name, self.partition)
-        return found or self.world.projectors[0]
+        return self.projector_of(self.world.votes_topic, self.partition)
 
     @property
     def manager(self) -> Service:
         """The projector of the contest's records."""
-        return self.owner(catalogue_topic(NAMESPACE).name, self.catalogue) or self.world.projectors[0]
+        return self.projector_of(self.world.catalogue_topic, self.catalogue)
 
     def choose_apart_by_server(self) -> None:
         """Choose a voter whose partition and the contest's records are on different servers, if any is."""
-        views = CatalogueViews(Observer(self.world), NAMESPACE)
-        server = Observer(self.world).server(views.generations.base(self.catalogue))
+        base = self.world.catalogue_views.generations.base(self.catalogue)
+        server = self.world.observer.server(base)
         self.voter = next((name for name, _ in VOTERS if self.server_of(name) is not server), self.voter)
 
     def choose_apart_by_projector(self) -> None:
@@ -308,14 +339,17 @@ class Stage:
             except hiredis.ReplyError:  # a server that was emptied
                 await asyncio.sleep(0.05)
 
-    async def fenced(self, since: int, timeout_s: float = 6.0) -> bool:
+    async def fence_epoch(self) -> int:
+        return (await self.state()).incarnation
+
+    async def fenced(self, since: int, timeout_s: float = 6.0) -> None:
         """Wait until the gate is open by a later fence than `since`."""
 
         async def holds() -> bool:
             state = await self.state()
             return state.open and state.incarnation > since
 
-        return await self.until(holds, timeout_s)
+        await self.until(holds, timeout_s)
 
     @contextmanager
     def faulty(self, loss: float = 0.0, refused: float = 0.0, doubled: float = 0.0) -> Iterator[None]:
@@ -327,3 +361,7 @@ class Stage:
             yield
         finally:
             faults.message_loss, faults.appends = former
+
+
+async def _patch_status(key: str, status: str, at: Gateway) -> Any:
+    return await at.records.patch(PARTICIPANT_ROW, ACCOUNT, key, {"status": status})

@@ -30,15 +30,11 @@ def url() -> Iterator[str]:
 def test_memory_and_a_real_server_reply_alike(url: str) -> None:
     databases = count()
     runner = Runner(lambda: Both(MemoryValkey(), RealValkey(url, next(databases))))
-    for seed in range(FIRST, FIRST + COMPARED):
-        result = runner.run(seed)
-        assert result.violation is None, result.page()
+    runner.demand_promises(range(FIRST, FIRST + COMPARED))
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_promise_is_broken_with_a_real_server(url: str, part: int) -> None:
     databases = count()
     runner = Runner(lambda: RealValkey(url, next(databases)))
-    for seed in range(part, SCHEDULES, PARTS):
-        result = runner.run(seed)
-        assert result.violation is None, result.page()
+    runner.demand_promises(range(part, SCHEDULES, PARTS))

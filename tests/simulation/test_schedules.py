@@ -3,13 +3,12 @@
 import os
 import subprocess
 import sys
-from itertools import count, islice
+from itertools import islice
 
 import pytest
 
-from tests.simulation.faults import Streams
-from tests.simulation.mutations import MUTATIONS, SEEDS
-from tests.simulation.scenarios import some_scenario
+from tests.simulation.mutations import MUTATIONS
+from tests.simulation.scenarios import seeds_like
 from tests.simulation.schedule import Runner, shortest
 from tests.support.run_profile import by_profile
 
@@ -23,29 +22,20 @@ SEARCHED = 60
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_promise_is_broken(part: int) -> None:
-    runner = Runner()
-    for seed in range(part, SCHEDULES, PARTS):
-        result = runner.run(seed)
-        assert result.violation is None, result.page()
+    Runner().demand_promises(range(part, SCHEDULES, PARTS))
 
 
-def test_each_mutation_has_a_seed() -> None:
-    assert SEEDS.keys() == MUTATIONS.keys()
-
-
-@pytest.mark.parametrize("name", SEEDS)
+@pytest.mark.parametrize("name", MUTATIONS)
 def test_a_missing_guard_is_noticed(name: str) -> None:
-    runner, scenario = Runner(mutation=MUTATIONS[name]), some_scenario(Streams(SEEDS[name]))
-    others = (seed for seed in count() if some_scenario(Streams(seed)) is scenario)
-    assert any(runner.run(seed).violation for seed in (SEEDS[name], *islice(others, SEARCHED)))
+    mutation = MUTATIONS[name]
+    others = islice(seeds_like(mutation.seed), SEARCHED)
+    runner = Runner(mutation=mutation)
+    assert any(runner.run(seed).violation for seed in (mutation.seed, *others))
 
 
 @pytest.mark.parametrize("part", range(4))
 def test_what_notices_a_mutation_passes_without_it(part: int) -> None:
-    runner = Runner()
-    for seed in sorted(set(SEEDS.values()))[part::4]:
-        result = runner.run(seed)
-        assert result.violation is None, result.page()
+    Runner().demand_promises(sorted({mutation.seed for mutation in MUTATIONS.values()})[part::4])
 
 
 def test_a_seed_is_one_schedule() -> None:

@@ -13,54 +13,47 @@ import secrets
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import Context, copy_context
+from dataclasses import dataclass, field
 from random import Random
+from types import ModuleType
 from typing import Any, Final
 
 BEGIN_S: Final = 4_103_999_990.0
 """Wall clock (s since 1970) at the begin of a schedule: ten seconds before a midnight (UTC), and far off."""
 
 
+@dataclass(slots=True, eq=False)
 class SimulatedProcess:
     """A process: its callbacks, its tasks, and its wall clock, which may differ from the others'."""
 
-    def __init__(self, name: str, clock_ahead_s: float = 0.0) -> None:
-        self.name = name
-        self.clock_ahead_s = clock_ahead_s
-        self.ready: deque[_Handle] = deque()
-        self.newer = ""
-        """The newer version that it is of, if any (`memory_valkey.NEWER`)."""
-        self.is_former = False
-        """True if it does not know some events of the newer version."""
-        self.is_frozen = False
-        self.is_dead = False
-        self.is_woken = False
-        self.tasks: list[asyncio.Task[Any]] = []
-        """All tasks ever: those of a killed process are not collected, since that would run their `finally`."""
+    name: str
+    clock_ahead_s: float = 0.0
+    ready: "deque[_Handle]" = field(default_factory=deque)
+    newer: str = ""
+    """The newer version that it is of, if any (`memory_valkey.NEWER`)."""
+    is_former: bool = False
+    """True if it does not know some events of the newer version."""
+    is_frozen: bool = False
+    is_dead: bool = False
+    is_woken: bool = False
+    tasks: list[asyncio.Task[Any]] = field(default_factory=list)
+    """All tasks ever: those of a killed process are not collected, since that would run their `finally`."""
 
 
+@dataclass(slots=True, eq=False)
 class _Handle:
     """A callback that is ready, or due at `time`: the part of asyncio's own handles that is used, at less cost."""
 
-    __slots__ = ("args", "callback", "context", "is_cancelled", "process", "time")
-
-    def __init__(
-        self,
-        process: SimulatedProcess,
-        time: float,
-        callback: Callable[..., Any],
-        args: tuple[Any, ...],
-        context: Context | None,
-    ) -> None:
-        self.process = process
-        self.time = time
-        self.callback = callback
-        self.args = args
-        self.context = context
-        """None if the callback may run in any: it is one of the simulation's own."""
-        self.is_cancelled = False
+    process: SimulatedProcess
+    time: float
+    callback: Callable[..., Any]
+    args: tuple[Any, ...]
+    context: Context | None
+    """None if the callback may run in any: it is one of the simulation's own."""
+    is_cancelled: bool = False
 
     def cancel(self) -> None:
         self.is_cancelled = True
@@ -160,9 +153,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                         process = timer.process
                         if not timer.is_cancelled and not process.is_dead:
                             process.ready.append(timer)
-                            if not process.is_woken:
-                                process.is_woken = True
-                                woken.append(process)
+                            self._wake(process)
                 process = woken.pop(int(draw() * len(woken))) if len(woken) > 1 else woken.pop()
                 process.is_woken = False
                 if not process.is_frozen:
@@ -233,9 +224,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         handle = _Handle(process, self.now, callback, args, context or copy_context())
         if not process.is_dead and not self._is_closed:
             process.ready.append(handle)
-            if not process.is_woken:
-                process.is_woken = True
-                self._woken.append(process)
+            self._wake(process)
         return handle
 
     def call_at(  # type: ignore[override]
@@ -277,6 +266,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             self.errors.append(context)
 
 
+def set_result(answer: "asyncio.Future[Any]", result: Any) -> None:
+    """Complete a future, unless it is complete: its task may have given up."""
+    if not answer.done():
+        answer.set_result(result)
+
+
 @contextmanager
 def virtual_time(loop: VirtualLoop, rng: Random) -> Iterator[None]:
     """Within, the clocks of the `time` module are those of the running process, and random secrets are seeded."""
@@ -284,7 +279,7 @@ def virtual_time(loop: VirtualLoop, rng: Random) -> Iterator[None]:
     def wall() -> float:
         return BEGIN_S + loop.now + loop.current.clock_ahead_s
 
-    replaced = [
+    rows = (
         (time, "time", wall),
         (time, "time_ns", lambda: round(wall() * 1e6) * 1000),
         (time, "monotonic", lambda: loop.now),
@@ -292,12 +287,16 @@ def virtual_time(loop: VirtualLoop, rng: Random) -> Iterator[None]:
         (secrets, "token_bytes", lambda size=32: rng.randbytes(size)),
         (secrets, "token_hex", lambda size=32: rng.randbytes(size).hex()),
         (random, "shuffle", rng.shuffle),
-    ]
-    former = [(module, name, getattr(module, name)) for module, name, _ in replaced]
-    try:
-        for module, name, function in replaced:
-            setattr(module, name, function)
+    )
+    with replaced(rows):
         yield
-    finally:
-        for module, name, function in former:
-            setattr(module, name, function)
+
+
+@contextmanager
+def replaced(rows: Iterable[tuple[ModuleType, str, Any]]) -> Iterator[None]:
+    """Within, members of modules have other values."""
+    with ExitStack() as undo:
+        for module, name, value in rows:
+            undo.callback(setattr, module, name, getattr(module, name))
+            setattr(module, name, value)
+        yield

@@ -1,12 +1,8 @@
 """Scenarios of votes: held, replaced, removed, voided, in batches, of one address, and bought."""
 
-from random import Random
-
-from libs.contracts.topics import purchases_topic
 from libs.storage.secrets import account_secret_name
-from tests.simulation import clients
-from tests.simulation.contests import PARTICIPANTS, moment
-from tests.simulation.deployment import ACCOUNT, NAMESPACE
+from tests.simulation.contests import PARTICIPANTS
+from tests.simulation.deployment import ACCOUNT
 from tests.simulation.stage import Stage
 
 
@@ -14,11 +10,9 @@ async def hold_a_vote(s: Stage) -> None:
     """A gateway is frozen, or killed, with a reservation until a fence ends it; another one is sent the id."""
     rng, vote = s.rng, s.vote()
     await s.warm(s.first, s.second)
-    n = (await s.state()).incarnation
-    frozen = s.freeze_at(rng.choice(["votes_reserve", "votes_reserve", "votes_confirm"]), s.first)
-    is_killed = rng.random() < 0.3
-    s.cast(vote, s.first, 1 if is_killed else 2)
-    await frozen
+    n = await s.fence_epoch()
+    at, is_killed = rng.choice(["votes_reserve", "votes_reserve", "votes_confirm"]), rng.random() < 0.3
+    await s.hold(vote, s.first, 1 if is_killed else 2, at)
     if is_killed:
         s.world.restart_later(s.first, rng.uniform(0.5, 5.0))
         await s.cast(s.vote("another"), s.second, 2)
@@ -29,18 +23,12 @@ async def hold_a_vote(s: Stage) -> None:
         case "refused":
             # it is pending when the first attempt is refused by the log
             await s.warm(s.second)
-            held = s.freeze_at("votes_reserve", s.second)
-            s.cast(again, s.second, 2)
-            await held
-            with s.faulty(refused=1.0):
-                s.thaw(s.first)
-                await s.pause(0.02, 0.2)
+            await s.hold(again, s.second, 2)
+            await s.thaw_amid(s.first, refused=1.0)
             await s.cast(s.vote("another"), s.first)
             s.thaw(s.second)
         case "lost":
-            with s.faulty(loss=1.0):
-                s.thaw(s.first)
-                await s.pause(0.02, 0.2)
+            await s.thaw_amid(s.first, loss=1.0)
         case _:
             await s.cast(again, s.second, 3)
             s.thaw(s.first)
@@ -51,7 +39,7 @@ async def hold_a_removal(s: Stage) -> None:
     rng, vote = s.rng, s.vote()
     await s.cast(vote, s.second, 3)
     await s.warm(s.first)
-    n = (await s.state()).incarnation
+    n = await s.fence_epoch()
     frozen = s.freeze_at("votes_remove", s.first)
     removal = s.remove(vote, s.first, 2)
     await frozen
@@ -79,11 +67,10 @@ async def void_and_restore(s: Stage) -> None:
     """Operations void and restore the same votes, also after the close; some are removed or refunded meanwhile."""
     rng = s.rng
     votes = [s.vote("free"), s.vote("paid", source="c-paid"), s.vote("other", "b")][: rng.choice([1, 2, 3])]
-    for vote in votes:
-        await s.cast(vote, None, 3)
+    await s.cast_in_turn(*votes)
     ends = rng.random() < 0.5
     if ends:
-        await s.patch(end=moment(s.now + rng.uniform(0.2, 1.5)))
+        await s.end_in(0.2, 1.5)
     for _ in range(rng.randrange(6, 14)):
         vote, operation = rng.choice(votes), rng.choice(["void0", "void0", "void1"])
         await s.append(s.voiding(vote, operation) if rng.random() < 0.5 else s.restoring(vote, operation))
@@ -106,9 +93,7 @@ async def replace_and_remove(s: Stage) -> None:
     await s.pause(1.02, 1.2)
     replacing, other = s.vote("replacing"), s.vote("other", "b")
     if rng.random() < 0.5:
-        held = s.freeze_at("votes_reserve", s.first)
-        s.cast(replacing, s.first)
-        await held
+        await s.hold(replacing, s.first)
         s.cast(other, s.second)
         s.remove(first, s.second)
         await s.pause(0.1, 0.5)
@@ -118,9 +103,7 @@ async def replace_and_remove(s: Stage) -> None:
         s.remove(first, s.first)
         await held
         await s.cast(other, s.second)
-        held = s.freeze_at("votes_reserve", s.second)
-        s.cast(replacing, s.second)
-        await held
+        await s.hold(replacing, s.second)
         s.thaw(s.first)
         await s.pause(0.05, 0.2)
         s.thaw(s.second)
@@ -142,9 +125,7 @@ async def replace_pending(s: Stage) -> None:
 async def hold_over_two_periods(s: Stage) -> None:
     """A reservation is pending while allowance periods pass."""
     await s.warm(s.first, s.second)
-    held = s.freeze_at("votes_reserve", s.first)
-    s.cast(s.vote("held"), s.first)
-    await held
+    await s.hold(s.vote("held"), s.first)
     await s.pause(1.0, 1.03)
     s.cast(s.vote("next"), s.second)
     await s.pause(1.0, 1.1)
@@ -160,9 +141,7 @@ async def share_an_address(s: Stage) -> None:
     vote = s.vote(votes=rng.choice([1, 3]), address="home")
     again = vote if rng.random() < 0.5 else s.vote(votes=rng.choice([1, 3]), address="home")
     if len(s.world.deployment.servers) > 1:
-        held = s.freeze_at("address_take", s.first)
-        s.cast(vote, s.first)
-        await held
+        await s.hold(vote, s.first, at="address_take")
         await s.cast(again, s.second)
         s.thaw(s.first)
     elif rng.random() < 0.5:
@@ -171,9 +150,7 @@ async def share_an_address(s: Stage) -> None:
         s.cast(again, s.second)
         for held in both:
             await held
-        with s.faulty(refused=1.0):
-            s.thaw(s.first)
-            await s.pause(0.02, 0.2)
+        await s.thaw_amid(s.first, refused=1.0)
         s.thaw(s.second)
     else:
         s.cast(vote, s.first)
@@ -205,7 +182,7 @@ async def buy_and_refund(s: Stage) -> None:
                 s.world.restart_later(projector, rng.uniform(0.1, 1.0))
             case 4:
                 s.fail(None, 0.0, "restart")
-        clients.purchase(s.world, f"bought {number}", Random(rng.random()))
+        s.buy(f"bought {number}")
         await s.pause(0.0, 0.8)
 
 
@@ -213,7 +190,7 @@ async def reject_what_was_bought(s: Stage) -> None:
     """What votes were bought for is rejected or deleted, and perhaps approved again, while projectors stumble."""
     rng = s.rng
     for number in range(3):
-        clients.purchase(s.world, f"bought {number}", Random(rng.random()))
+        s.buy(f"bought {number}")
         await s.pause(0.2, 0.5)
     if rng.random() < 0.5:
         s.freeze_at("purchases_with_bought", rng.choice(s.world.projectors), rng.uniform(0.3, 3.0))
@@ -230,40 +207,33 @@ async def reject_what_was_bought(s: Stage) -> None:
 
 async def lose_a_secret(s: Stage) -> None:
     """The account's secret is away when a projector starts, which makes another one; then it is restored."""
-    rng, objects, name = s.rng, s.world.deployment.objects, account_secret_name(ACCOUNT)
-    clients.purchase(s.world, "first", Random(rng.random()))
+    objects, name = s.world.deployment.objects, account_secret_name(ACCOUNT)
+    s.buy("first")
     await s.pause(0.3, 0.6)
     if name not in objects or not s.world.is_alone:
         return  # a gateway that is killed meanwhile would record by the other one
     kept = objects.pop(name)
-    for projector in s.world.projectors:
-        s.world.restart_later(projector, 0.1)
-    clients.purchase(s.world, "second", Random(rng.random()))
+    s.restart_projectors()
+    s.buy("second")
     await s.pause(1.0, 3.0)
     objects[name] = kept
-    for projector in s.world.projectors:
-        s.world.restart_later(projector, 0.1)
+    s.restart_projectors()
     await s.pause(0.5, 1.0)
-    clients.purchase(s.world, "third", Random(rng.random()))
+    s.buy("third")
 
 
 async def refuse_a_purchase(s: Stage) -> None:
     """A purchase is refused by one projector, while another one is frozen on the way to cast its votes."""
-    clients.purchase(s.world, "first", Random(s.rng.random()))
+    s.buy("first")
     await s.pause(0.5, 0.8)
-    topic = purchases_topic(NAMESPACE, s.world.partitions)
-    manager = s.owner(topic.name, 0) or s.world.projectors[0]
-    log = s.world.deployment.brokers.partitions[topic.name, 0].records
-    folded = s.when("purchases_apply", manager, lambda: None)
-    clients.purchase(s.world, "second", Random(s.rng.random()))
+    topic = s.world.deployment.purchases_topic
+    manager, log = s.projector_of(topic, 0), s.world.deployment.log(topic, 0).records
+    folded = s.call("purchases_apply", manager)
+    s.buy("second")
     await folded
     await s.freeze_at("purchases_list", manager)
     await s.set_statuses("rejected")
     before = len(log)
-
-    async def refused() -> bool:
-        return len(log) > before
-
-    await s.until(refused, 7.0)
+    await s.until(lambda: len(log) > before, 7.0)
     await s.set_statuses("approved")
     s.thaw(manager)

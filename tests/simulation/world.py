@@ -1,7 +1,7 @@
 """One schedule: a deployment, what its clients do and what goes wrong, all from one seed."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -10,18 +10,31 @@ from libs.catalogue.contests.vote_sources import source_key
 from libs.catalogue.resource_table import CONTESTS as CONTEST_ROW
 from libs.catalogue.resource_table import PARTICIPANTS as PARTICIPANT_ROW
 from libs.catalogue.resource_table import VOTE_SOURCES
-from libs.tally.errors import TallyError
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.generations.generations import Generations, ProjectionName, projections_of
+from libs.views.purchases.purchase_views import PurchaseViews
 from tests.simulation import sources
 from tests.simulation.answers import Answer, Bought, Name, Read, Reported, Violation
+from tests.simulation.clients import Client
 from tests.simulation.contests import CONTESTS, PARTICIPANTS, participant_key, some_contest
-from tests.simulation.deployment import ACCOUNT, Deployment, Gateway, ProjectorProcess, Service
+from tests.simulation.deployment import (
+    ACCOUNT,
+    NAMESPACE,
+    Deployment,
+    Gateway,
+    ProjectorProcess,
+    Service,
+    Shape,
+)
 from tests.simulation.faults import Streams
 from tests.simulation.memory_valkey import WITH_EVENTS, Backend
+from tests.simulation.observer import Observer
 from tests.simulation.plan import ACTIVE_S, Item, plan
 from tests.simulation.replays import Rebuild
 from tests.simulation.scenarios import some_scenario
 from tests.simulation.simulated_valkey import SimulatedServer
 from tests.simulation.virtual_loop import BEGIN_S, SimulatedProcess, VirtualLoop
+from tests.support.vote_views import VoteViews
 
 SETTLE_S: Final = 60.0
 """Time after the faults by which all has settled."""
@@ -35,49 +48,49 @@ SOURCES: Final = 0.1
 """Share of the schedules without a scenario whose contests have external sources."""
 REPLAYS: Final = 0.1
 """Share of the schedules without a scenario in which views are rebuilt."""
-PATIENCE_S: Final = 12.0
-"""Time after which a client gives up a request."""
+
+
+def some_shape(streams: Streams, shards: int) -> Shape:
+    """Return the shape of a schedule without a scenario; a cluster has all `shards`."""
+    rng = streams["shape"]
+    return Shape(
+        partitions=rng.choice([1, 2]),
+        servers=1 if rng.random() < 0.7 else shards,
+        gateways=rng.choice([1, 2, 2]),
+        projectors=rng.choice([1, 2]),
+        has_purchases=streams["purchases"].random() < PURCHASES,
+        has_replays=streams["replays"].random() < REPLAYS,
+        has_sources=streams["sources"].random() < SOURCES,
+    )
 
 
 class World:
     """A deployment in use."""
 
     def __init__(
-        self,
-        loop: VirtualLoop,
-        streams: Streams,
-        backends: Sequence[Backend],
-        without: frozenset[str] = frozenset(),
+        self, loop: VirtualLoop, streams: Streams, backends: Sequence[Backend], without: frozenset[str]
     ) -> None:
         """A cluster uses all `backends`; `without` names items of the plan that are left out."""
         self.streams = streams
         self.loop = loop
         self.history: list[str] = []
-        shape = streams["shape"]
-        partitions, servers = shape.choice([1, 2]), 1 if shape.random() < 0.7 else len(backends)
-        gateways, projectors = shape.choice([1, 2, 2]), shape.choice([1, 2])
-        has_purchases = streams["purchases"].random() < PURCHASES
-        has_replays = streams["replays"].random() < REPLAYS
-        self.has_sources = streams["sources"].random() < SOURCES
+        shape = some_shape(streams, len(backends))
         self.scenario = some_scenario(streams)
-        if self.scenario is not None:
-            its = self.scenario
-            partitions, servers, gateways, projectors = its.partitions, its.servers, its.gateways, its.projectors
-            has_purchases, has_replays = its.has_purchases, its.has_replays
-            self.has_sources = its.has_sources
+        self.shape: Shape = self.scenario or shape
         self.is_alone = self.scenario is not None and (
             streams["scenario"].random() < ALONE or bool(self.scenario.newer)
         )
         """True if nothing but the scenario happens, as in an upgrade: data from before it needs another replay."""
-        self.partitions = partitions
-        used = backends[:servers]
-        has = has_purchases, self.is_alone, has_replays
-        self.deployment = Deployment(loop, streams, used, self.note, partitions, *has)
-        self.has_replays = has_replays
+        self.partitions = self.shape.partitions
+        used = backends[: self.shape.servers]
+        self.deployment = Deployment(loop, streams, used, self.note, self.shape, is_mild=self.is_alone)
+        self.votes_topic, self.catalogue_topic = self.deployment.votes_topic, self.deployment.catalogue_topic
         self.rebuilds: list[Rebuild] = []
-        self.gateways = [Gateway(self.deployment, f"gateway{n}") for n in range(gateways)]
-        self.projectors = [ProjectorProcess(self.deployment, f"projector{n}") for n in range(projectors)]
-        self.operator = loop.process("operator")
+        self.gateways = [Gateway(self.deployment, f"gateway{n}") for n in range(self.shape.gateways)]
+        self.projectors = [
+            ProjectorProcess(self.deployment, f"projector{n}") for n in range(self.shape.projectors)
+        ]
+        self.operator = self.client("operator")
         self.kinds: dict[str, str] = {}
         """The type of each contest."""
         self.answers: list[Answer] = []
@@ -118,12 +131,33 @@ class World:
         return {answer.name for answer in self.answers if not answer.is_cast}
 
     @property
-    def has_purchases(self) -> bool:
-        return self.deployment.has_purchases
+    def observer(self) -> Observer:
+        return Observer(self)
+
+    @property
+    def vote_views(self) -> VoteViews:
+        """The views of votes, read at once, without faults."""
+        return VoteViews(self.observer, NAMESPACE, self.partitions)
+
+    def server_of(self, partition: int) -> SimulatedServer:
+        """Return the server that has a partition of the votes."""
+        return self.observer.server(self.vote_views._base(partition))
+
+    @property
+    def projections(self) -> dict[ProjectionName, Generations]:
+        return projections_of(self.observer, NAMESPACE, self.partitions)
+
+    @property
+    def catalogue_views(self) -> CatalogueViews:
+        return CatalogueViews(self.observer, NAMESPACE)
+
+    @property
+    def purchase_views(self) -> PurchaseViews:
+        return PurchaseViews(self.observer, NAMESPACE, self.deployment.purchases_topic)
 
     def begin(self) -> None:
         """Create the contests, and wait until votes are taken. Then the plan begins."""
-        task = self.loop.start(self.operator, self._create())
+        task = self.loop.start(self.operator.process, self._create())
         if not self.loop.run_until(task.done, 120.0):
             raise Violation(f"the contests could not be created: {self.deployment.crashes}")
         task.result()
@@ -157,7 +191,7 @@ class World:
             await self._write(contest, document)
             for name in PARTICIPANTS:
                 await self._write(participant_key(contest, name), {"status": "approved"}, parent=contest)
-            for source in sources.SOURCES if self.has_sources else ():
+            for source in sources.SOURCES if self.shape.has_sources else ():
                 rng = self.streams[f"{source} of {contest}"]
                 registered = sources.registration(rng, contest, rng.choice(["cumulative", "cumulative", "delta"]))
                 await self._write(source_key(contest, source), registered, contest, VOTE_SOURCES)
@@ -173,34 +207,19 @@ class World:
             return await at.records.create(CONTEST_ROW, ACCOUNT, document, WriteRequest.once(), key=key)
 
         while True:
-            result = await self.ask(self.operator, self.streams["operator"].choice(self.gateways), work)
-            if isinstance(result, Exception) and not isinstance(result, TallyError):
-                raise result
+            result = await self.operator.ask(work)
             if result is not None and getattr(result, "code", "version_conflict") == "version_conflict":
                 return
             await asyncio.sleep(0.1)
 
     # for the plan
 
+    def client(self, name: str) -> Client:
+        """Return a client that draws from a stream of its own."""
+        return Client(self, name, self.streams[name])
+
     def some_contest(self, rng: Random) -> str:
         return rng.choice(list(self.kinds))
-
-    async def ask(
-        self, client: SimulatedProcess, gateway: Gateway, work: Callable[[Gateway], Awaitable[Any]]
-    ) -> Any:
-        """Return the result of a request, its error, or None after the client's patience."""
-        answer: asyncio.Future[Any] = self.loop.create_future()
-
-        def answered(result: Any) -> None:
-            if not answer.done():
-                answer.set_result(result)
-
-        gateway.request(client, work, answered)
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                return await answer
-        except TimeoutError:
-            return None
 
     def restart_later(self, victim: Service, delay_s: float) -> None:
         if not victim.process.is_dead:
