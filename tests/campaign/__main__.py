@@ -10,13 +10,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, suppress
-from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from tests.campaign.alarms import Alarms
 from tests.campaign.campaign import COMPARISONS, Campaign
-from tests.campaign.clients import SEATS, Crowd, open_polls
+from tests.campaign.clients import Crowd, open_polls
 from tests.campaign.commands import Commands
 from tests.campaign.faults import faults_of, left_out
 from tests.campaign.finals import open_finals
@@ -66,9 +65,7 @@ async def run(options: argparse.Namespace) -> int:
         )
         polls = await open_polls(client)
         oracle.polls += polls.values()
-        stage.untrue, stage.doubt, stage.waited = oracle.untrue, oracle.doubt, partial(oracle.waited, SEATS)
-        stage.contest = polls["batches"].contest.key
-        crowd = Crowd(client, oracle, polls, streams, options.rate)
+        stage.crowd = crowd = Crowd(client, oracle, polls, streams, options.rate)
         operator = Operator(crowd, description["operations_url"], streams["operator"])
         trade = await open_trade(crowd, streams["trade"])
         commands = Commands(crowd, data_dir, streams["commands"])

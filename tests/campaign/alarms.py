@@ -16,13 +16,13 @@ from libs.tally.errors import TallyError
 from services.cli.commands.status import read_present_status
 from services.cli.deployment_discovery import find_addresses
 from tests.campaign.report import Outcome
+from tests.campaign.stage import KINDS
 
 EVERY_S: Final = 1.0
 DETECTED_S: Final = 10.0
 """Time by which the status names a member that it can see; two reads with a silent server take as long."""
 CALM_S: Final = 5.0
 """Time between two reads while no fault is there."""
-MEMBERS: Final = "gateway", "projector", "kafka", "valkey"
 
 
 async def read_status(data_dir: Path) -> Status:
@@ -101,6 +101,6 @@ def _is_of_others(problem: HealthProblem, hits: Sequence[str]) -> bool:
 
     What fails in a member because another one is away is no false alarm, nor is that votes wait.
     """
-    of_member = [each for each in MEMBERS if each in problem.where.lower()]
+    of_member = [each for each in KINDS if each in problem.where.lower()]
     says_lost = problem.kind in ("away", "part") and not problem.detail.startswith("stopped or failing")
     return says_lost and bool(of_member) and not {*of_member} & {*hits}

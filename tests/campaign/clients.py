@@ -113,8 +113,31 @@ class Crowd:
             vote.unanswered -= 1
         return answer
 
+    async def demand(
+        self,
+        seat: int,
+        method: str,
+        path: str,
+        *,
+        status: int = 200,
+        client: httpx.AsyncClient | None = None,
+        **options: Any,
+    ) -> httpx.Response:
+        """Send a request again until the answer is final; another one than `status` is untrue."""
+        asked = client or self.client
+        answer = await self.insist(seat, lambda: asked.request(method, path, **options))
+        if answer.status_code != status:
+            what = f"{method} {path} {options.get('json', '')}"
+            self.oracle.untrue(f"{what} is answered {answer.status_code} {answer.text}")
+        return answer
+
     async def post(self, poll: Poll, vote: Vote) -> httpx.Response:
         return await self.client.post(f"{poll.contest.path}/votes", json=_content(vote))
+
+    async def cast(self, seat: int, poll: Poll, vote: Vote) -> None:
+        sent_at = time.monotonic()
+        answer = await self.insist(seat, lambda: self.post(poll, vote), [vote])
+        self.oracle.answered(poll, vote, sent_at, answer.status_code, answer.json())
 
 
 @dataclass
@@ -127,7 +150,7 @@ class Seat:
     _names: dict[str, str] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
     _requests: int = 0
-    _renewed: list[Vote] = field(default_factory=list)
+    _renewed: int = 0
 
     async def vote_until_stopped(self) -> None:
         kinds: list[tuple[int, Callable[[], Coroutine[Any, Any, None]]]] = [
@@ -148,9 +171,7 @@ class Seat:
 
     async def plain(self) -> None:
         poll = self.rng.choice([self.crowd.polls["plain"], *self.crowd.later])
-        voter, participant = self._voter(poll), self._participant(poll)
-        vote = self._new(poll, voter, {"participant_key": participant})
-        await self._cast_somehow(poll, vote)
+        vote = await self._vote(poll, self._for_one(poll))
         if vote.acceptance is not None:
             chance = self.rng.random()
             if chance < 0.2:
@@ -160,58 +181,43 @@ class Seat:
 
     async def changing(self) -> None:
         poll = self.crowd.polls["changing"]
-        vote = self._new(poll, self._voter(poll), {"participant_key": self._participant(poll)})
-        await self._cast_somehow(poll, vote)
+        await self._vote(poll, self._for_one(poll))
 
     async def paid(self) -> None:
         poll = self.crowd.polls["paid"]
-        body = {"participant_key": self._participant(poll), "source": "c-paid"}
-        await self._cast_somehow(poll, self._new(poll, self._voter(poll), body))
+        await self._vote(poll, self._for_one(poll) | {"source": "c-paid"})
 
     async def renewing(self) -> None:
         """Votes of a voter who is refused at times, and may vote again after a while."""
         poll = self.crowd.polls["renewing"]
-        voter = f"voter {self.number}.{len(self._renewed) // RENEWED}"
-        self._renewed.append(self._new(poll, voter, {"participant_key": self._participant(poll)}))
-        await self._cast_somehow(poll, self._renewed[-1])
+        voter = f"voter {self.number}.{self._renewed // RENEWED}"
+        self._renewed += 1
+        await self._vote(poll, self._for_one(poll), voter=voter)
 
     async def from_one_address(self) -> None:
         """Votes of several voters for one participant from one address: some at once, then another one."""
-        poll, participant = self.crowd.polls["addresses"], self._participant(self.crowd.polls["addresses"])
-        number = next(self._numbers)
-        votes = [
-            self._new(
-                poll,
-                f"neighbour {self.number}.{number}.{each}",
-                {
-                    "participant_key": participant,
-                    "ip": f"10.{self.number}.{number // 250 % 250}.{number % 250 + 1}",
-                },
-            )
-            for each in range(OF_AN_ADDRESS + 2)
-        ]
+        poll, number = self.crowd.polls["addresses"], next(self._numbers)
+        body = self._for_one(poll) | {"ip": f"10.{self.number}.{number // 250 % 250}.{number % 250 + 1}"}
+        names = [f"neighbour {self.number}.{number}.{each}" for each in range(OF_AN_ADDRESS + 2)]
+        votes = [self._new(poll, name, body) for name in names]
         await asyncio.gather(*(self._cast(poll, vote) for vote in votes[:-1]))
         await self._cast(poll, votes[-1])
 
     async def rate(self) -> None:
         poll = self.crowd.polls["ratings"]
-        voter, participant = self._voter(poll), self._participant(poll)
+        body = self._for_one(poll)
         rating = {"value": self.rng.randrange(6), "sub_ratings": {}}
-        body = {"participant_key": participant, "rating": rating}
-        await self._cast_somehow(poll, self._new(poll, voter, body, slot=participant))
+        await self._vote(poll, body | {"rating": rating}, slot=body["participant_key"])
 
     async def ballot(self) -> None:
         poll = self.crowd.polls["ballots"]
         first, second = self.rng.sample(poll.contest.participants, 2)
-        body = {"positions": {"1": first, "2": second}}
-        await self._cast_somehow(poll, self._new(poll, self._voter(poll), body, slot="ballot"))
+        await self._vote(poll, {"positions": {"1": first, "2": second}}, slot="ballot")
 
     async def batch(self) -> None:
         """Votes of two voters over their limits, one of them twice, in one request that is sent until decided."""
         poll = self.crowd.polls["batches"]
-        votes = [
-            self._new(poll, self._voter(poll), {"participant_key": self._participant(poll)}) for _ in range(BATCH)
-        ]
+        votes = [self._new(poll, self._voter(poll), self._for_one(poll)) for _ in range(BATCH)]
         votes.append(votes[0])
         items = [_content(vote) for vote in votes]
         path, is_decided = f"{poll.contest.path}/votes/batch", False
@@ -249,8 +255,13 @@ class Seat:
             name = self._names[poll.name] = f"voter {self.number}.{next(self._numbers)}"
         return name
 
-    def _participant(self, poll: Poll) -> str:
-        return self.rng.choice(poll.contest.participants)
+    def _for_one(self, poll: Poll) -> dict[str, Any]:
+        return {"participant_key": self.rng.choice(poll.contest.participants)}
+
+    async def _vote(self, poll: Poll, body: dict[str, Any], *, voter: str = "", slot: str = "") -> Vote:
+        vote = self._new(poll, voter or self._voter(poll), body, slot)
+        await self._cast_somehow(poll, vote)
+        return vote
 
     async def _cast_somehow(self, poll: Poll, vote: Vote) -> None:
         chance, hang_up_s = self.rng.random(), self.rng.choice([0.002, 0.01, 0.05])
@@ -268,9 +279,7 @@ class Seat:
                 await self._cast(poll, vote)
 
     async def _cast(self, poll: Poll, vote: Vote) -> None:
-        sent_at = time.monotonic()
-        answer = await self.crowd.insist(self.number, lambda: self.crowd.post(poll, vote), [vote])
-        self.crowd.oracle.answered(poll, vote, sent_at, answer.status_code, answer.json())
+        await self.crowd.cast(self.number, poll, vote)
 
     async def _hang_up(self, poll: Poll, vote: Vote, after_s: float) -> None:
         sent_at = time.monotonic()

@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -42,21 +43,14 @@ class Commands:
     _grows_at: float = 0.0
 
     async def work(self) -> None:
-        first = self.crowd.client.headers["authorization"]
+        replace_key = partial(self.replace_key, self.crowd.client.headers["authorization"])
+        acts = self.replay, self.replay, self.void, replace_key, self.rotate, self.grow
         while not self.crowd.stop.is_set():
             await asyncio.sleep(self.rng.uniform(5, 15))
-            match self.rng.choice(("replay", "replay", "void", "key", "rotate", "grow")):
-                case "replay":
-                    await self.replay()
-                case "void":
-                    await self.void()
-                case "key":
-                    await self.replace_key(first)
-                case "rotate":
-                    purpose = self.rng.choice(SECRETS)
-                    await self.tally("secrets", "rotate", purpose, "--execute")
-                case "grow":
-                    await self.grow()
+            await self.rng.choice(acts)()
+
+    async def rotate(self) -> None:
+        await self.tally("secrets", "rotate", self.rng.choice(SECRETS), "--execute")
 
     async def replay(self) -> None:
         """Rebuild views beside the live ones, swap them in, and at times return to the former ones."""
@@ -100,16 +94,14 @@ class Commands:
         """Create another key, use it from now on, and revoke the one before; the first key does it."""
         client, headers = self.crowd.client, {"Authorization": first}
         body = {"name": "campaign", "permissions": PERMISSIONS, "rate": 0}
-        answer = await self.crowd.insist(COMMANDER, lambda: client.post("/keys", json=body, headers=headers))
+        answer = await self.crowd.demand(COMMANDER, "POST", "/keys", status=201, json=body, headers=headers)
         if answer.status_code != 201:
-            self.crowd.oracle.untrue(f"creating a key is answered {answer.status_code} {answer.text}")
             return
         former, self.key_id = self.key_id, answer.json()["key_id"]
         client.headers["authorization"] = f"Bearer {answer.json()['api_key']}"
         if former:
             await asyncio.sleep(LONGEST_ANSWER_S)
-            revoke = f"/keys/{former}"
-            await self.crowd.insist(COMMANDER, lambda: client.delete(revoke, headers=headers))
+            await self.crowd.insist(COMMANDER, lambda: client.delete(f"/keys/{former}", headers=headers))
         self.done["key"] += 1
 
     async def finish(self) -> None:

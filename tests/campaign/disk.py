@@ -18,14 +18,13 @@ from typing import Any, Final, NamedTuple
 import httpx
 
 from libs.local_stack.valkey import away_servers
-from tests.campaign.evidence import Choose, expect
+from tests.campaign.clients import SEATS
+from tests.campaign.evidence import Choose, expect, services
 from tests.campaign.stage import Stage
-from tests.support.http_clients import http_client
 
 SLOW_MS: Final = 300
 SLOW_STORE_MS: Final = 1_000
 UPLOAD_EVERY_S: Final = 0.5
-TIMEOUT_S: Final = 20.0
 WRITES_AGAIN_S: Final = 3.0
 """Time after which Valkey has tried its disk again, which it does each second."""
 CONTENT_BYTES: Final = 100_000
@@ -90,9 +89,6 @@ async def _start_again(stage: Stage, names: Sequence[str]) -> None:
 async def store_of(disk: Disk, stage: Stage) -> AsyncIterator[None]:
     """Spoil the object store while a client replaces a file; what is read is what was said to be stored."""
 
-    async def services(_: Stage) -> list[str]:
-        return [name for name in stage.stack.pids if name.startswith(("gateway", "projector"))]
-
     uploads = Uploads(stage)
     await uploads.send()
     async with disk_of(services, disk, stage):
@@ -143,24 +139,18 @@ class Uploads:
         """Return whether content can be stored and read again, and compare it."""
         answer = await self._answer("GET", self._url) if await self.send() else None
         if answer is not None and answer.content not in (self._stored, *self._open):
-            self._stage.untrue("a file does not have the content that was stored last")
+            self._stage.crowd.oracle.untrue("a file does not have the content that was stored last")
         return answer is not None
 
     async def _answer(self, method: str, url: str, **arguments: Any) -> httpx.Response | None:
-        """Return the answer; None if it is 503 or lost."""
-        stack = self._stage.stack
-        headers, sent_at = {"Authorization": f"Bearer {stack.stack['api_key']}"}, time.monotonic()
-        try:
-            async with http_client(base_url=stack.base_url, headers=headers, timeout=TIMEOUT_S) as client:
-                answer = await client.request(method, url, **arguments)
-        except httpx.TransportError:
-            self._stage.doubt()
+        """Return the answer; None if it is 503, lost or untrue."""
+        crowd, sent_at = self._stage.crowd, time.monotonic()
+        answer = await crowd.send_once(lambda: crowd.client.request(method, url, **arguments))
+        if answer is None or answer.status_code == 503:
+            crowd.oracle.doubt()
             return None
-        if answer.status_code == 503:
-            self._stage.doubt()
-            return None
-        self._stage.waited(sent_at)
+        crowd.oracle.waited(SEATS, sent_at)
         if not answer.is_success:
-            self._stage.untrue(f"{method} {url} is answered {answer.status_code} {answer.text}")
+            crowd.oracle.untrue(f"{method} {url} is answered {answer.status_code} {answer.text}")
             return None
         return answer

@@ -9,6 +9,10 @@ Choose = Callable[[Stage], Awaitable[Sequence[str]]]
 """Returns the names of the processes that a fault hits, by what they do now."""
 
 
+async def services(stage: Stage) -> Sequence[str]:
+    return [*stage.kinds["gateway"], *stage.kinds["projector"]]
+
+
 class DidNotBite(Exception):
     """A fault did not happen: its campaign shows nothing about it."""
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -13,15 +13,14 @@ from typing import Final
 import psutil
 
 from tests.campaign.clock import CLOCKS, clock_off
-from tests.campaign.disk import DISKS, STORE_DISKS, disk_of, store_of
-from tests.campaign.evidence import Choose, expect
-from tests.campaign.links import network_faults
+from tests.campaign.disk import DISKS, STORE_DISKS, directory_of, disk_of, store_of
+from tests.campaign.evidence import Choose, expect, services
+from tests.campaign.links import Rules, network_faults
 from tests.campaign.memory import cgroup_full, has_cgroups, memory_short, valkey_full
 from tests.campaign.preload import obstacle
 from tests.campaign.stage import KINDS, Stage
 from tests.campaign.storms import DEAF, IDLE, SLOW, Request, deaf_stream, idle, slow_body, storm
 from tests.support.eventually import eventually
-from tests.support.network import Rule
 
 SET_BACK_S: Final = 3.0
 
@@ -105,7 +104,7 @@ async def emptied(choose: Choose, stage: Stage) -> AsyncIterator[None]:
     names = await choose(stage)
     async with lost(named(*names), stage):
         for name in names:
-            directory = stage.stack.data_dir / "valkey" / ("" if name == "valkey" else name) / "appendonlydir"
+            directory = directory_of(stage, name)
             expect(any(directory.iterdir()), f"{directory} is empty before")
             rmtree(directory)
         yield
@@ -115,7 +114,7 @@ async def emptied(choose: Choose, stage: Stage) -> AsyncIterator[None]:
 async def set_back(choose: Choose, stage: Stage) -> AsyncIterator[None]:
     """Kill servers of Valkey and start them with data of some seconds before: their last writes are lost."""
     names = await choose(stage)
-    folders = [stage.stack.data_dir / "valkey" / ("" if name == "valkey" else name) for name in names]
+    folders = [directory_of(stage, name).parent for name in names]
     for folder in folders:
         rmtree(folder / "before", ignore_errors=True)
         copytree(folder / "appendonlydir", folder / "before")
@@ -136,7 +135,7 @@ async def upgraded(choose: Choose, stage: Stage) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def disturbed(choose: Callable[[Stage], Awaitable[list[Rule]]], stage: Stage) -> AsyncIterator[None]:
+async def disturbed(choose: Rules, stage: Stage) -> AsyncIterator[None]:
     """Disturb the network between processes."""
     rules = await choose(stage)
     with stage.network.proxies.disturbed(*rules):
@@ -155,14 +154,8 @@ async def everyone(stage: Stage) -> list[str]:
     return list(stage.stack.pids)
 
 
-async def services(stage: Stage) -> list[str]:
-    return sorted(name for name in stage.stack.pids if name.startswith(("gateway", "projector")))
-
-
 async def a_leader(stage: Stage) -> list[str]:
-    """Return the broker that leads a partition of the votes."""
-    async with stage.members() as members:
-        return [await members.leader(stage.any_partition())]
+    return [await stage.leader()]
 
 
 async def the_controller(stage: Stage) -> list[str]:
@@ -172,25 +165,16 @@ async def the_controller(stage: Stage) -> list[str]:
 
 async def two_brokers(stage: Stage) -> list[str]:
     """Return the leader of a partition and another broker: no majority is left."""
-    [leader] = await a_leader(stage)
-    return [
-        leader,
-        next(name for name in sorted(stage.stack.pids) if name.startswith("kafka-") and name != leader),
-    ]
-
-
-async def a_shard(stage: Stage) -> list[str]:
-    """Return all servers of a shard that has a partition of the votes, the primary first."""
-    async with stage.members() as members:
-        return await members.shard(members.slot(stage.any_partition()))
+    leader = await stage.leader()
+    return [leader, *(name for name in sorted(stage.kinds["kafka"]) if name != leader)][:2]
 
 
 async def a_primary(stage: Stage) -> list[str]:
-    return (await a_shard(stage))[:1]
+    return (await stage.shard())[:1]
 
 
 async def a_replica(stage: Stage) -> list[str]:
-    return (await a_shard(stage))[1:2]
+    return (await stage.shard())[1:2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,14 +195,12 @@ CLUSTER: Final = [
     Target("a primary", a_primary, ["valkey"]),
     Target("a replica", a_replica, ["valkey"]),
 ]
+A_SHARD: Final = Target("a shard", Stage.shard, ["valkey"])
 SEVERAL: Final = {
     "single": [Target("all", named(*KINDS), KINDS)],
-    "cluster": [Target("two brokers", two_brokers, ["kafka"]), Target("a shard", a_shard, ["valkey"])],
+    "cluster": [Target("two brokers", two_brokers, ["kafka"]), A_SHARD],
 }
-VIEWS: Final = {
-    "single": Target("valkey", named("valkey"), ["valkey"]),
-    "cluster": Target("a shard", a_shard, ["valkey"]),
-}
+VIEWS: Final = {"single": Target("valkey", named("valkey"), ["valkey"]), "cluster": A_SHARD}
 STORMS: Final = {
     "idle connections": (IDLE, idle),
     "slow bodies": (SLOW, slow_body),
@@ -242,8 +224,8 @@ def faults_of(topology: str) -> dict[str, Fault]:
     for one in (*members, *SEVERAL[topology]):
         found[f"lose {one.name}"] = Fault(partial(lost, one.choose), one.hits, is_shown=True)
         found[f"freeze {one.name}"] = Fault(partial(frozen, one.choose), one.hits, is_shown=True)
-    for name, each in network_faults(topology).items():
-        found[name] = Fault(partial(disturbed, each.rules), each.hits)
+    for name, (rules, hits) in network_faults(topology).items():
+        found[name] = Fault(partial(disturbed, rules), hits)
     for name, (connections, request) in STORMS.items():
         found[name] = Fault(partial(stormed, connections, request), ["clients"])
     return found | _environment(members)

@@ -6,7 +6,6 @@ A receipt opens what it may, and proves its vote.
 import asyncio
 import json
 import math
-import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -63,11 +62,11 @@ class Finals:
         await self._is_hidden(poll, receipt if is_by_hand else self._former)
         if not is_by_hand:
             await self._opens(poll, receipt)
-        await self._insist("PATCH", contest.path, {"contest_config": {"end": hours_from_now(0)}})
+        await self.crowd.demand(HOST, "PATCH", contest.path, json={"contest_config": {"end": hours_from_now(0)}})
         await self._true(lambda: self._is_final(poll), f"{poll.name}: its counts do not become final")
         if is_by_hand:
             await self._is_hidden(poll, receipt)
-            await self._insist("PUT", f"{contest.path}/show", {"is_released": True})
+            await self.crowd.demand(HOST, "PUT", f"{contest.path}/show", json={"is_released": True})
         self._former = receipt
         await self._shows(poll, len(accepted))
         await self._certify(poll, self.rng.choice(accepted))
@@ -75,9 +74,7 @@ class Finals:
     async def _vote(self, poll: Poll, number: int) -> Vote:
         body = {"participant_key": self.rng.choice(poll.contest.participants)}
         vote = self.crowd.oracle.vote(poll, f"guest {number}", "only", f"only.{number}", body)
-        sent_at = time.monotonic()
-        answer = await self.crowd.insist(HOST, lambda: self.crowd.post(poll, vote), [vote])
-        self.crowd.oracle.answered(poll, vote, sent_at, answer.status_code, answer.json())
+        await self.crowd.cast(HOST, poll, vote)
         return vote
 
     async def _is_hidden(self, poll: Poll, receipt: str | None) -> None:
@@ -177,15 +174,7 @@ class Finals:
         return answer.headers["tally-final"] == "final"
 
     async def _read(self, client: httpx.AsyncClient, path: str, **query: str) -> httpx.Response:
-        answer = await self.crowd.insist(HOST, lambda: client.get(path, params=query))
-        if answer.status_code != 200:
-            self.crowd.oracle.untrue(f"GET {path} is answered {answer.status_code} {answer.text}")
-        return answer
-
-    async def _insist(self, method: str, path: str, body: Mapping[str, Any]) -> None:
-        answer = await self.crowd.insist(HOST, lambda: self.crowd.client.request(method, path, json=body))
-        if answer.status_code != 200:
-            self.crowd.oracle.untrue(f"{method} {path} {body} is answered {answer.status_code} {answer.text}")
+        return await self.crowd.demand(HOST, "GET", path, client=client, params=query)
 
 
 @asynccontextmanager

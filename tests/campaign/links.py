@@ -32,27 +32,15 @@ def _replies(happens: Pace | Break) -> Disturb:
     return lambda left, right, _: [Rule(right, left, happens)]
 
 
-def _lossy(left: Names, right: Names, rng: Random) -> list[Rule]:
-    pace = lossy(LOST, rng)
-    return [Rule(left, right, pace), Rule(right, left, pace)]
-
-
-def _reset(left: Names, right: Names, rng: Random) -> list[Rule]:
-    return [Rule(right, left, Break.RESET, rng=rng)]
-
-
-PARTITIONS: Final[Mapping[str, Disturb]] = {
+DISTURBANCES: Final[Mapping[str, Disturb]] = {
     "cut": _both(Break.CUT),
     "freeze": _both(held),
     "lose requests": _requests(held),
     "lose replies": _replies(held),
-}
-DISTURBANCES: Final[Mapping[str, Disturb]] = {
-    **PARTITIONS,
     "delay": _both(delayed(DELAY_S)),
     "slow down": _both(slow(SLOW_BYTES_PER_S)),
-    "lose packets": _lossy,
-    "reset": _reset,
+    "lose packets": lambda left, right, rng: _both(lossy(LOST, rng))(left, right, rng),
+    "reset": lambda left, right, rng: [Rule(right, left, Break.RESET, rng=rng)],
     "half-open": _requests(Break.HALF_OPEN),
     "half-open replies": _replies(Break.HALF_OPEN),
 }
@@ -66,62 +54,49 @@ class Link:
     hits: Sequence[str]
 
 
-def _kinds(left: str, right: str) -> Link:
-    """Return the link between all processes of two kinds."""
+def _to(server: str, client: str, choose: Callable[[Stage], Awaitable[Names]]) -> Link:
+    """Return the link from all processes of a kind to some of another one."""
 
     async def ends(stage: Stage) -> Ends:
-        return stage.kinds[left], stage.kinds[right]
+        return stage.kinds[client], await choose(stage)
 
-    return Link(ends, [left, right])
-
-
-def _to_leader(kind: str) -> Link:
-    async def ends(stage: Stage) -> Ends:
-        return stage.kinds[kind], [await _leader(stage)]
-
-    return Link(ends, [kind, "kafka"])
+    return Link(ends, [client, server])
 
 
-def _to_primary(kind: str) -> Link:
-    async def ends(stage: Stage) -> Ends:
-        return stage.kinds[kind], (await _shard(stage))[:1]
+def _kinds(client: str, server: str) -> Link:
+    async def all_of_it(stage: Stage) -> Names:
+        return stage.kinds[server]
 
-    return Link(ends, [kind, "valkey"])
+    return _to(server, client, all_of_it)
+
+
+async def _leader(stage: Stage) -> Names:
+    return [await stage.leader()]
+
+
+async def _primary(stage: Stage) -> Names:
+    return (await stage.shard())[:1]
 
 
 async def _brokers_and_leader(stage: Stage) -> Ends:
-    leader = await _leader(stage)
+    leader = await stage.leader()
     return [name for name in stage.kinds["kafka"] if name != leader], [leader]
 
 
 async def _replicas_and_primary(stage: Stage) -> Ends:
-    primary, *replicas = await _shard(stage)
+    primary, *replicas = await stage.shard()
     return replicas, [primary]
 
 
-async def _leader(stage: Stage) -> str:
-    async with stage.members() as members:
-        return await members.leader(stage.any_partition())
-
-
-async def _shard(stage: Stage) -> list[str]:
-    async with stage.members() as members:
-        return await members.shard(members.slot(stage.any_partition()))
-
-
+CLIENTS: Final = "gateway", "projector"
 LINKS: Final[Mapping[str, Mapping[str, Link]]] = {
     "single": {
-        f"{client}-{server}": _kinds(client, server)
-        for client in ("gateway", "projector")
-        for server in ("kafka", "valkey")
+        f"{client}-{server}": _kinds(client, server) for client in CLIENTS for server in ("kafka", "valkey")
     },
     "cluster": {
-        "gateway-kafka": _kinds("gateway", "kafka"),
-        "projector-kafka": _kinds("projector", "kafka"),
-        "gateway-leader": _to_leader("gateway"),
-        "projector-leader": _to_leader("projector"),
-        "gateway-primary": _to_primary("gateway"),
-        "projector-primary": _to_primary("projector"),
+        **{f"{client}-kafka": _kinds(client, "kafka") for client in CLIENTS},
+        **{f"{client}-leader": _to("kafka", client, _leader) for client in CLIENTS},
+        **{f"{client}-primary": _to("valkey", client, _primary) for client in CLIENTS},
         "brokers-leader": Link(_brokers_and_leader, ["kafka"]),
         "replicas-primary": Link(_replicas_and_primary, ["valkey"]),
     },
@@ -135,7 +110,7 @@ async def _disturbed(link: Link, disturb: Disturb, stage: Stage) -> list[Rule]:
 
 async def _cut_off(with_projectors: bool, stage: Stage) -> list[Rule]:
     """A primary that reaches gateways, but no replica (and no projector), and that no other server hears."""
-    primary, *replicas = await _shard(stage)
+    primary, *replicas = await stage.shard()
     unreached = [*replicas, *(stage.kinds["projector"] if with_projectors else ())]
     others = [name for name in stage.kinds["valkey"] if name not in (primary, *replicas)]
     return [
@@ -145,20 +120,17 @@ async def _cut_off(with_projectors: bool, stage: Stage) -> list[Rule]:
     ]
 
 
-@dataclass(frozen=True)
-class NetworkFault:
-    rules: Callable[[Stage], Awaitable[list[Rule]]]
-    hits: Sequence[str]
+Rules = Callable[[Stage], Awaitable[list[Rule]]]
 
 
-def network_faults(topology: str) -> dict[str, NetworkFault]:
-    """Return the faults by their names."""
-    found = {
-        f"{name} {of}": NetworkFault(partial(_disturbed, link, disturb), link.hits)
+def network_faults(topology: str) -> dict[str, tuple[Rules, Sequence[str]]]:
+    """Return the rules of the faults and the kinds of processes that they hit, by the faults' names."""
+    found: dict[str, tuple[Rules, Sequence[str]]] = {
+        f"{name} {of}": (partial(_disturbed, link, disturb), link.hits)
         for of, link in LINKS[topology].items()
         for name, disturb in DISTURBANCES.items()
     }
     if topology == "cluster":
-        found["cut off a primary"] = NetworkFault(partial(_cut_off, False), ["valkey"])
-        found["cut off a primary from projectors"] = NetworkFault(partial(_cut_off, True), ["valkey", "projector"])
+        found["cut off a primary"] = partial(_cut_off, False), ["valkey"]
+        found["cut off a primary from projectors"] = partial(_cut_off, True), ["valkey", "projector"]
     return found

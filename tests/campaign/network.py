@@ -36,9 +36,9 @@ class Addresses:
     listeners: dict[str, int]
     valkey: dict[str, int]
     buses: dict[str, int]
-    proxies: dict[int, int] = field(default_factory=dict)
-    servers: dict[str, NativeServer] = field(default_factory=dict)
-    stack: Supervisor | None = None
+    proxies: dict[int, int] = field(default_factory=dict, init=False)
+    servers: dict[str, NativeServer] = field(default_factory=dict, init=False)
+    stack: Supervisor | None = field(default=None, init=False)
 
     @property
     def of_proxies(self) -> dict[int, int]:
@@ -81,29 +81,21 @@ async def open_stack_network(data_dir: Path, members: Mapping[str, Any]) -> Asyn
 
 def _addresses(file: Path, members: Mapping[str, Any]) -> Addresses:
     """Return the ports that the stack will use, and further ones of brokers' listeners."""
+    brokers, servers, controller = ["kafka"], ["valkey"], "kafka_controller"
     shards = members.get("valkey_shards", 0)
-    brokers, servers = ["kafka"], ["valkey"]
-    controllers = {"kafka": "kafka_controller"}
     if shards:
         brokers = [f"kafka-{number + 1}" for number in range(members["brokers"])]
         servers = [f"valkey-{number + 1}" for number in range(shards * (1 + members["valkey_replicas"]))]
-        controllers = {name: f"{name}-controller" for name in brokers}
-    listeners = {name: f"{name}-members" for name in brokers}
-    buses = {name: f"{name}-bus" for name in servers if shards}
-    port = ports.remembered(
-        file, [*brokers, *controllers.values(), *listeners.values(), *servers, *buses.values()]
+        controller = "{}-controller"
+    of_kinds = (
+        {name: name for name in brokers},
+        {name: controller.format(name) for name in brokers},
+        {name: f"{name}-members" for name in brokers},
+        {name: name for name in servers},
+        {name: f"{name}-bus" for name in servers if shards},
     )
-
-    def of(names: Mapping[str, str]) -> dict[str, int]:
-        return {name: port[key] for name, key in names.items()}
-
-    return Addresses(
-        of({name: name for name in brokers}),
-        of(controllers),
-        of(listeners),
-        of({name: name for name in servers}),
-        of(buses),
-    )
+    port = ports.remembered(file, [key for keys in of_kinds for key in keys.values()])
+    return Addresses(*({name: port[key] for name, key in keys.items()} for keys in of_kinds))
 
 
 def _services(data_dir: Path, addresses: Addresses) -> list[ServiceProcess]:

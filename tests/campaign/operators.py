@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-import httpx
-
 from tests.campaign.clients import Crowd
 from tests.campaign.oracle import Rule
 from tests.support.voting import hours_from_now
@@ -53,8 +51,8 @@ class Operator:
             if again != counts:
                 self.crowd.oracle.untrue(f"final counts were {counts}, and are {again}")
         closed[1] = time.monotonic()
-        url, body = f"{self.operations_url}/operations{poll.contest.path}/reopen", {"end": hours_from_now(1)}
-        await self._insist("POST", url, body)
+        url = f"{self.operations_url}/operations{poll.contest.path}/reopen"
+        await self.crowd.demand(OPERATOR, "POST", url, json={"end": hours_from_now(1)})
 
     async def close(self) -> dict[str, Any]:
         """Return the final counts."""
@@ -64,17 +62,12 @@ class Operator:
     async def _final_counts(self) -> dict[str, Any]:
         path = f"{self.crowd.polls['changing'].contest.path}/vote_updates/"
         while True:
-            answer = await self._insist("GET", path)
+            answer = await self.crowd.demand(OPERATOR, "GET", path)
             if answer.headers.get("tally-final") == "final":
                 found: dict[str, Any] = answer.json()
                 return found
             await asyncio.sleep(0.3)
 
     async def _patch(self, config: dict[str, Any]) -> None:
-        await self._insist("PATCH", self.crowd.polls["changing"].contest.path, {"contest_config": config})
-
-    async def _insist(self, method: str, url: str, body: dict[str, Any] | None = None) -> httpx.Response:
-        answer = await self.crowd.insist(OPERATOR, lambda: self.crowd.client.request(method, url, json=body))
-        if answer.status_code != 200:
-            self.crowd.oracle.untrue(f"{method} {url} {body} is answered {answer.status_code} {answer.text}")
-        return answer
+        path = self.crowd.polls["changing"].contest.path
+        await self.crowd.demand(OPERATOR, "PATCH", path, json={"contest_config": config})

@@ -26,16 +26,6 @@ COMPILERS: Final = ("cc", "gcc", "clang")
 class Page(ctypes.Structure):
     """As `struct page` in `preload.c`; all zero, it changes nothing."""
 
-    clock_off_ns: int
-    clock_reads: int
-    error: int
-    delay_ms: int
-    refused: int
-    delayed: int
-    memory_short: int
-    memory_asked: int
-    memory_refused: int
-    directory: bytes
     _fields_ = (
         ("clock_off_ns", ctypes.c_int64),
         ("clock_reads", ctypes.c_int64),

@@ -1,7 +1,7 @@
 """The table of a campaign: a row for each fault, alone and in pairs."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
@@ -9,19 +9,6 @@ from typing import Final
 from tests.campaign.oracle import Oracle, Wait
 from tests.campaign.plan import Episode
 
-TITLES: Final = (
-    "fault",
-    "times",
-    "bit",
-    "503 or lost",
-    "untrue",
-    "longest wait, s",
-    "of other shards",
-    "named",
-    "missed",
-    "false",
-    "healed after, s (p50, max)",
-)
 LONG_WAIT_S: Final = 1.0
 """A fault whose voters wait longer is shown to have bitten."""
 NONE_YET: Final = float("inf")
@@ -71,25 +58,29 @@ def table(outcomes: Sequence[Outcome], oracle: Oracle) -> Iterator[str]:
     for outcome in outcomes:
         for fault in outcome.episode.faults:
             by_fault[fault].append(outcome)
-    yield _line(TITLES)
-    yield _line(["---", *["---:"] * (len(TITLES) - 1)])
-    for fault, each in sorted(by_fault.items()):
-        healing = [one.heal_s for one in each if one.healed_at < NONE_YET]
-        yield _line(
-            [
-                fault,
-                len(each),
-                sum(fault not in one.did_not_bite for one in each),
-                _doubts(each, oracle),
-                sum(_is_in(one, at) for one in each for at, _ in oracle.wrong),
-                f"{max(_waits(each, oracle), default=0.0):.1f}",
-                _of_other_shards(each, oracle),
-                f"{sum(one.named for one in each)} of {sum(one.looked for one in each)}",
-                sum(one.is_missed for one in each),
-                sum(len(one.false) for one in each),
-                f"{median(healing):.1f}, {max(healing):.1f}" if healing else "-",
-            ]
-        )
+    rows = [_row(fault, each, oracle) for fault, each in sorted(by_fault.items())]
+    if rows:
+        yield _line(rows[0])
+        yield _line(["---", *["---:"] * (len(rows[0]) - 1)])
+    yield from (_line(row.values()) for row in rows)
+
+
+def _row(fault: str, each: Sequence[Outcome], oracle: Oracle) -> dict[str, object]:
+    healing = [one.heal_s for one in each if one.healed_at < NONE_YET]
+    others = max(_longest(_of_other_shards(one, oracle)) for one in each)
+    return {
+        "fault": fault,
+        "times": len(each),
+        "bit": sum(fault not in one.did_not_bite for one in each),
+        "503 or lost": _doubts(each, oracle),
+        "untrue": sum(_is_in(one, at) for one in each for at, _ in oracle.wrong),
+        "longest wait, s": f"{max(_longest(_waits(one, oracle)) for one in each):.1f}",
+        "of other shards": f"{others:.1f}" if others else "-",
+        "named": f"{sum(one.named for one in each)} of {sum(one.looked for one in each)}",
+        "missed": sum(one.is_missed for one in each),
+        "false": sum(len(one.false) for one in each),
+        "healed after, s (p50, max)": f"{median(healing):.1f}, {max(healing):.1f}" if healing else "-",
+    }
 
 
 def notes(outcomes: Sequence[Outcome], oracle: Oracle, false: Counter[str]) -> Iterator[str]:
@@ -110,7 +101,7 @@ def _bitten(outcomes: Sequence[Outcome], oracle: Oracle) -> set[str]:
     return {
         fault
         for one in outcomes
-        if _doubts([one], oracle) or max(_waits([one], oracle), default=0.0) > LONG_WAIT_S
+        if _doubts([one], oracle) or _longest(_waits(one, oracle)) > LONG_WAIT_S
         for fault in one.episode.faults
         if fault not in one.did_not_bite
     }
@@ -120,33 +111,29 @@ def _doubts(each: Sequence[Outcome], oracle: Oracle) -> int:
     return sum(_is_in(one, at) for one in each for at in oracle.doubts)
 
 
-def _waits(each: Sequence[Outcome], oracle: Oracle) -> list[float]:
-    """Return the waits of the voters whose requests were under way during these."""
-    return [wait.seconds for one in each for wait in _waits_during(one, oracle)]
-
-
-def _waits_during(one: Outcome, oracle: Oracle) -> Iterator[Wait]:
+def _waits(one: Outcome, oracle: Oracle) -> Iterator[Wait]:
+    """Yield the waits of the voters whose requests were under way meanwhile."""
     for wait in oracle.waits:
         if wait.seat >= 0 and wait.since < one.healed_at and wait.since + wait.seconds > one.began_at:
             yield wait
 
 
-def _of_other_shards(each: Sequence[Outcome], oracle: Oracle) -> str:
-    """Return the longest wait of voters whose partitions lie in shards that were not hit."""
-    found = [
-        wait.seconds
-        for one in each
-        if one.hit_partitions
-        for wait in _waits_during(one, oracle)
-        if wait.vote is not None
-        and oracle.partitions.get((wait.vote.contest, wait.vote.voter), -1) not in {-1, *one.hit_partitions}
-    ]
-    return f"{max(found):.1f}" if found else "-"
+def _longest(waits: Iterable[Wait]) -> float:
+    return max((wait.seconds for wait in waits), default=0.0)
+
+
+def _of_other_shards(one: Outcome, oracle: Oracle) -> Iterator[Wait]:
+    """Yield the waits of voters whose partitions lie in shards that were not hit, where others were."""
+    for wait in _waits(one, oracle) if one.hit_partitions else ():
+        if wait.vote is not None:
+            partition = oracle.partitions.get((wait.vote.contest, wait.vote.voter), -1)
+            if partition not in {-1, *one.hit_partitions}:
+                yield wait
 
 
 def _is_in(one: Outcome, at: float) -> bool:
     return one.began_at <= at <= one.healed_at
 
 
-def _line(cells: Sequence[object]) -> str:
+def _line(cells: Iterable[object]) -> str:
     return f"| {' | '.join(map(str, cells))} |"

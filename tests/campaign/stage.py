@@ -21,6 +21,7 @@ from libs.tally.errors import TallyError
 from libs.views.valkey import function_libraries
 from services.cli import bootstrap
 from services.cli.deployment_discovery import find_addresses
+from tests.campaign.clients import Crowd
 from tests.campaign.network import StackNetwork, open_stack_network
 from tests.campaign.preload import Page, Preload, preloaded
 from tests.support.deployments import FEW_PARTITIONS
@@ -58,14 +59,8 @@ class Stage:
     version: Path
     """Link to the sources of the Valkey functions of the processes that start from now on."""
     is_cluster: bool = False
-    contest: str = ""
-    """Key of a contest whose counts can be streamed."""
-    untrue: Callable[[str], None] = print
-    """Records an untrue answer."""
-    doubt: Callable[[], None] = print
-    """Records an answer 503, or a lost one."""
-    waited: Callable[[float], None] = print
-    """Records an answer, by the time at which its request was sent."""
+    crowd: Crowd = field(init=False)
+    """Those who vote, once there are some; some faults are clients, too."""
     checks: list[Callable[[], Awaitable[bool]]] = field(default_factory=list)
     """What must become true, each once, after the faults that left it here."""
 
@@ -101,6 +96,16 @@ class Stage:
 
     def any_partition(self) -> int:
         return self.rng.randrange(FEW_PARTITIONS)
+
+    async def leader(self) -> str:
+        """Return the broker that leads one of the votes' partitions."""
+        async with self.members() as members:
+            return await members.leader(self.any_partition())
+
+    async def shard(self) -> list[str]:
+        """Return all servers of a shard that has a partition of the votes, the primary first."""
+        async with self.members() as members:
+            return await members.shard(members.slot(self.any_partition()))
 
     async def shards(self) -> dict[int, dict[str, int]]:
         """Return the servers of Valkey that have each partition of the votes; none if they cannot be read."""

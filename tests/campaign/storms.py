@@ -28,7 +28,8 @@ def slow_body(stage: Stage) -> bytes:
 
 
 def deaf_stream(stage: Stage) -> bytes:
-    return _head(stage, "GET", f"/contests/{stage.contest}/vote_updates/stream?sources=true", "")
+    path = stage.crowd.polls["batches"].contest.path
+    return _head(stage, "GET", f"{path}/vote_updates/stream?sources=true", "")
 
 
 @asynccontextmanager

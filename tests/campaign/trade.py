@@ -68,12 +68,8 @@ class Trade:
             self.crowd.oracle.untrue(f"purchases or sources: {error}")
 
     async def _insist(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        answer = await self.crowd.insist(TRADER, lambda: self.crowd.client.post(path, json=body))
-        if answer.status_code != 202:
-            self.crowd.oracle.untrue(f"{path} {body} is answered {answer.status_code} {answer.text}")
-            return {}
-        found: dict[str, Any] = answer.json()
-        return found
+        answer = await self.crowd.demand(TRADER, "POST", path, status=202, json=body)
+        return answer.json() if answer.status_code == 202 else {}
 
 
 async def open_trade(crowd: Crowd, rng: Random) -> Trade:
