@@ -348,4 +348,5 @@ class Deployment:
         self.faults.end()
         self._moments.clear()
         for process in self.loop.processes:
-            self.thaw(process)
+            if not process.is_dead:
+                self.thaw(process)

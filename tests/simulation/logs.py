@@ -44,8 +44,8 @@ class Logs(list[Partition]):
             }
             self.append(Partition(number, events, times, folded(events, times), counts))
 
-    def of(self, voter: str) -> Partition:
-        return self[self.topic.partition_of(voter)]
+    def of(self, key: str) -> Partition:
+        return self[self.topic.partition_of(key)]
 
     def vote(self, name: Name) -> Vote | None:
         contest, voter, vote_id = name

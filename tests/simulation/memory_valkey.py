@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import hiredis
 
@@ -19,6 +19,9 @@ except ImportError:  # where lupa was built without it
 
 from libs.views.valkey.function_libraries import SCHEMA, libraries, version
 
+if TYPE_CHECKING:
+    from tests.simulation.simulated_valkey import SimulatedServer
+
 SOURCE: Final = Path(__file__).with_name("memory_valkey.lua").read_bytes()
 LIST: Final = 2
 """Kind of a reply: a list, whose length and members follow."""
@@ -28,23 +31,10 @@ Change = tuple[str, str]
 """Text of the functions, and its replacement: a mutation."""
 
 
-class Host(Protocol):
-    """What a server knows beside its data."""
-
-    run: str
-    replication: str
-    fold_pace: float
-    """Seconds of the processor's time between two looks at its clock in the current call."""
-
-    def now_us(self) -> int: ...
-    def begin_call(self) -> None:
-        """Choose the `fold_pace` of a call."""
-
-
 class Backend(Protocol):
     """The data and the functions of one simulated server."""
 
-    host: Host
+    host: "SimulatedServer"
 
     def execute(self, command: tuple[Any, ...]) -> Any:
         """Return the reply as hiredis would; raises `hiredis.ReplyError`."""
@@ -121,9 +111,10 @@ def of_version(command: tuple[Any, ...], newer: str) -> tuple[Any, ...]:
     return ("FUNCTION", "LOAD", newer) if newer and command[0] == "FUNCTION" else command
 
 
-class Versions(Backend, Protocol):
+class Versions(Backend):
     """A backend with the functions of one version, or of several."""
 
+    host: "SimulatedServer"
     _loaded: set[str]
 
     def _load(self, newer: str) -> None: ...
@@ -143,8 +134,6 @@ class Versions(Backend, Protocol):
 
 class MemoryValkey(Versions):
     """Reading and writing are as in Valkey; nothing expires."""
-
-    host: Host
 
     def __init__(self, changes: tuple[Change, ...] = ()) -> None:
         self._lua = lua.LuaRuntime(encoding=None, register_eval=False, register_builtins=False)

@@ -230,12 +230,12 @@ def _check_removed(answer: Answer, count: PlainCount, events: list[Event]) -> No
             any(isinstance(event, VoteRestored) for event in its),
             f"{answer.name} was voided, and then removed by its voter",
         )
-    _, *name = answer.name
-    vote = count.votes.get((name[0], name[1]))
+    vote = count.votes.get(answer.name[1:])
     waiting = {(late.voter, late.vote_id) for late in count.waiting if isinstance(late, VoteRemoved)}
-    waits = answer.is_refund and tuple(name) in waiting
-    demand(vote is None or vote.status not in USING or waits, f"{name} was answered 204, and counts or may yet")
-    demand(vote is not None or waits, f"{name} was answered 204, and may still come")
+    waits = answer.is_refund and answer.name[1:] in waiting
+    counts = vote is not None and vote.status in USING
+    demand(waits or not counts, f"{answer.name} was answered 204, and counts or may yet")
+    demand(waits or vote is not None, f"{answer.name} was answered 204, and may still come")
 
 
 def _check_voids(world: World, where: str, contest: str, count: PlainCount) -> None:

@@ -18,15 +18,8 @@ from libs.local_stack.child_process import Reaper
 from libs.local_stack.ports import free_ports
 from libs.local_stack.valkey import NativeValkey
 from libs.views.valkey.function_libraries import libraries, version
-from tests.simulation.memory_valkey import (
-    FUNCTION_MISSING,
-    NEWER,
-    Backend,
-    Change,
-    Host,
-    Versions,
-    function_sources,
-)
+from tests.simulation.memory_valkey import FUNCTION_MISSING, NEWER, Backend, Change, Versions, function_sources
+from tests.simulation.simulated_valkey import SimulatedServer
 
 CALL: Final = "local function call(...) return redis.call(...) end"
 SIMULATED: Final = """
@@ -67,8 +60,6 @@ async def a_valkey() -> AsyncIterator[str]:
 
 class RealValkey(Versions):
     """One database of a server."""
-
-    host: Host
 
     def __init__(self, url: str, database: int, changes: tuple[Change, ...] = ()) -> None:
         parts = urlsplit(url)
@@ -174,11 +165,11 @@ class Both(Backend):
         self._each = model, real
 
     @property
-    def host(self) -> Host:
+    def host(self) -> SimulatedServer:
         return self._each[1].host
 
     @host.setter
-    def host(self, host: Host) -> None:
+    def host(self, host: SimulatedServer) -> None:
         for backend in self._each:
             backend.host = host
 

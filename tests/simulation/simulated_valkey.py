@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class SimulatedServer:
-    """One server: a shard of a cluster, or the only one. Implements `Host`."""
+    """One server: a shard of a cluster, or the only one."""
 
     def __init__(self, number: int, loop: VirtualLoop, streams: Streams, note: Callable[[str], None]) -> None:
         self.name = f"valkey {number}"
@@ -40,6 +40,7 @@ class SimulatedServer:
         self.changes = 0
         """Number of calls and restarts that may have changed what the server replies."""
         self.fold_pace = 0.0
+        """Seconds of the processor's time between two looks at its clock in the current call."""
         self.is_up = True
         self.backend: Backend
         self._streams = streams
@@ -66,7 +67,7 @@ class SimulatedServer:
         self.backend.load_functions()
 
     def begin_call(self) -> None:
-        # sometimes a fold takes so long that it ends early
+        """Choose the pace of a call: sometimes a fold takes so long that it ends early."""
         self.fold_pace = self._folds.choice((0.0, 0.0, 0.0004, 0.002))
 
     def execute(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:

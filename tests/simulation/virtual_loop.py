@@ -21,6 +21,8 @@ from random import Random
 from types import ModuleType
 from typing import Any, Final
 
+MOST_STEPS: Final = 2_000_000
+"""Callbacks of a schedule, after which something runs for ever."""
 BEGIN_S: Final = 4_103_999_990.0
 """Wall clock (s since 1970) at the begin of a schedule: ten seconds before a midnight (UTC), and far off."""
 
@@ -87,8 +89,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.steps = 0
         self._rng = rng
         self.processes = [self.network]
-        """All that were not killed."""
-        self._all = [self.network]
         self._woken: list[SimulatedProcess] = []
         self._timers: list[tuple[float, int, _Handle]] = []
         self._numbers = itertools.count()
@@ -99,7 +99,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def process(self, name: str, clock_ahead_s: float = 0.0) -> SimulatedProcess:
         made = SimulatedProcess(name, clock_ahead_s)
         self.processes.append(made)
-        self._all.append(made)
         return made
 
     def start(self, process: SimulatedProcess, coroutine: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
@@ -116,24 +115,20 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         finally:
             self.current = former
 
-    def deliver(
-        self, process: SimulatedProcess, delay_s: float, callback: Callable[..., Any], *args: Any
-    ) -> _Handle:
+    def deliver(self, process: SimulatedProcess, delay_s: float, callback: Callable[..., Any], *args: Any) -> None:
         """Call back in `process` after a delay: the way of messages into it."""
-        when = self.now + delay_s
-        handle = _Handle(process, when, callback, args, None)
-        if not process.is_dead and not self._is_closed:
-            heapq.heappush(self._timers, (when, next(self._numbers), handle))
-        return handle
+        self._schedule(_Handle(process, self.now + delay_s, callback, args, None))
+
+    def _schedule(self, handle: _Handle) -> None:
+        if not handle.process.is_dead and not self._is_closed:
+            heapq.heappush(self._timers, (handle.time, next(self._numbers), handle))
 
     def kill(self, process: SimulatedProcess) -> None:
         """End a process at once: none of its code runs any more."""
         process.is_dead = True
         process.ready.clear()
-        if process in self.processes:
-            self.processes.remove(process)
 
-    def run_until(self, is_done: Callable[[], bool], deadline: float, most_steps: int = 2_000_000) -> bool:
+    def run_until(self, is_done: Callable[[], bool], deadline: float) -> bool:
         """Run until `is_done()` or the deadline (loop time); return whether it is done."""
         asyncio._set_running_loop(self)
         woken, timers, draw, pop = self._woken, self._timers, self._rng.random, heapq.heappop
@@ -158,7 +153,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 process.is_woken = False
                 if not process.is_frozen:
                     self._run_turn(process)
-                if self.steps > most_steps:
+                if self.steps > MOST_STEPS:
                     raise Stuck(f"{self.steps} callbacks ran until {self.now:.3f} s")
             return True
         finally:
@@ -202,7 +197,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._timers.clear()
         hook, sys.unraisablehook = sys.unraisablehook, lambda _: None  # iterators that a killed process left open
         asyncio._set_running_loop(self)
-        for process in self._all:
+        for process in self.processes:
             process.ready.clear()
             for task in process.tasks:
                 if not task.done():
@@ -231,8 +226,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> _Handle:
         handle = _Handle(self.current, when, callback, args, context or copy_context())
-        if not self._is_closed and not self.current.is_dead:
-            heapq.heappush(self._timers, (when, next(self._numbers), handle))
+        self._schedule(handle)
         return handle
 
     def call_later(  # type: ignore[override]
