@@ -59,7 +59,7 @@ MUTATIONS: Final = {
         "return (yield from _repeated(command, recorded.known, receipts, partition, answer.joined))",
         "return Accepted(command, answer.terms, True, event.receipt, partition, recorded.known.offset)",
     ),
-    "a joiner records limits of its own": _of(CASTING, 2)(
+    "a joiner records limits of its own": _of(CASTING, 67)(
         "event = cast_of(command, answer, receipts.sign(answer.terms.accepted_at))",
         "event = cast_of(command, answer, receipts.sign(answer.terms.accepted_at))\n"
         "                if answer.joined:\n"
@@ -71,9 +71,9 @@ MUTATIONS: Final = {
     ),
     "votes of a request have no order": _of("libs.voting.service", 101)("at), before)", "at))"),
     "a vote is reserved before one that takes more calls": _of("libs.voting.protocol_run", 101)(
-        "if before is None or 0 < before.place < MOST_TOGETHER:", "if True:"
+        "if before is None or before.stage >= SENT or 0 < before.place < MOST_TOGETHER:", "if True:"
     ),
-    "what was loaded before the answer is put in force": _of("libs.voting.contest_cache", 403)(
+    "what was loaded before the answer is put in force": _of("libs.voting.contest_cache", 427)(
         "return (await entry.loads.next()).contest", "return (entry.known or await entry.loads.next()).contest"
     ),
     "a voided vote counts as removed": _of(REMOVAL, 9)(
@@ -91,7 +91,7 @@ MUTATIONS: Final = {
     "a clock that was wrong is kept": _of(FENCING, 725)(
         "return state.clock > max(state.now, now) + CLOCK_TOLERANCE_S * 1_000_000", "return False"
     ),
-    "a purchase that is undecided is refused": _of(PURCHASES, 305)(
+    "a purchase that is undecided is refused": _of(PURCHASES, 184)(
         "if casts and (gone or error.code not in UNDECIDED):", "if casts:"
     ),
     "settled before its markers are folded": _of(CLOSING, 26)("if not missing:", "if True:"),
@@ -111,7 +111,7 @@ MUTATIONS: Final = {
     "a change is folded before it is in force": _of(CATALOGUE, 8)(
         "            await self._raise_config(versions)\n", "            pass\n"
     ),
-    "a change is folded where a partition is away": _of(CATALOGUE, 167)(
+    "a change is folded where a partition is away": _of(CATALOGUE, 545)(
         "for group in groups.values())",
         "for group in groups.values()), return_exceptions=True",
         "for error in (error for errors in replies for error in errors if error is not None):",
@@ -130,20 +130,20 @@ MUTATIONS: Final = {
     ),
     "votes for whom nobody can vote stay paid": _of(PAID, 269)("not None and has_cast:", "not None and False:"),
     "votes that count again stay unpaid": _of(PAID, 1327)("is None and has_uncounted:", "is None and False:"),
-    "a purchase of a lost secret is refused": _of(PURCHASES, 849)(
+    "a purchase of a lost secret is refused": _of(PURCHASES, 1314)(
         "error.code not in UNDECIDED)", "error.code not in UNDECIDED or error.code == 'purchase_unreadable')"
     ),
     "a change of a newer version is passed over": _of("libs.projection.projection_interface", 34)(
         "if isinstance(event, UnknownEvent):", "if False:"
     ),
-    "an event of a newer version is passed over": _of("libs.projection.votes_projection", 34)(
+    "an event of a newer version is passed over": _of("libs.projection.votes_projection", 150)(
         "return items[:at], NewerEvent.of(self.topic, partition, item[OFFSET], item[2])", "continue"
     ),
     # guards of what voters are answered
     "a pending vote is said to be none": _of(READS, 108)(
         "        if state.pending:\n            raise LedgerCatchingUp(UNDECIDED, retry_after_s=1)\n", ""
     ),
-    "a vote behind a shut gate is said to be none": _of(READS, 38)(
+    "a vote behind a shut gate is said to be none": _of(READS, 93)(
         "        if not state.progress.open:\n"
         "            raise LedgerCatchingUp(RECOVERING, retry_after_s=1)\n"
         "        raise NotFound",
@@ -158,7 +158,7 @@ MUTATIONS: Final = {
         "if offset ~= tonumber(args[2]) or (log ~= '' and log ~= args[1]) then",
         "if log ~= '' and log ~= args[1] then",
     ),
-    "a joiner goes by its own limits": _lua(2)(
+    "a joiner goes by its own limits": _lua(67)(
         "p[P_CONFIG], p[P_MAX_P],\n    p[P_MAX_C],", "p[P_CONFIG], kind == 1 and 0 or p[P_MAX_P],\n    p[P_MAX_C],"
     ),
     "confirm whatever the gate": _lua(199)(
@@ -207,7 +207,7 @@ MUTATIONS: Final = {
     "what was swapped out is not kept": _lua(345)(
         "keep(base, all.live, { state = KEPT, schema = all.schema or schema, since = seconds() })", ""
     ),
-    "what was kept before stays at a swap": _lua(321)("== number or its.stored == KEPT then", "== number then"),
+    "what was kept before stays at a swap": _lua(60)("== number or its.stored == KEPT then", "== number then"),
     "a view follows before it has reached the live one": _lua(1215)(
         "(log == live_log or live_log == '') and offset >= live_offset then", "true then"
     ),
@@ -230,7 +230,7 @@ MUTATIONS: Final = {
     "a rebuilt catalogue is swapped in wherever it is": _of(JOB, 98)(
         "accept=accept, at=position.offset)", "accept=accept)"
     ),
-    "nobody folds what replaces another layout": _of(JOB, 1465)(
+    "nobody folds what replaces another layout": _of(JOB, 1644)(
         "if found[one].live.schema != found[one].schema]", "if False]"
     ),
     "a gate stays open while the layout changes": _lua(1317)("if relaid or (gate.open", "if (gate.open"),
@@ -246,7 +246,7 @@ MUTATIONS: Final = {
         "begun - gone",
     ),
     # guards of the reports of external sources
-    "a report counts twice": _lua(41)("if c:has_report(field) then return false end", ""),
+    "a report counts twice": _lua(1511)("if c:has_report(field) then return false end", ""),
     "a report after the close counts": _lua(41)("if closing_of(s, c.top.cells[ROW_REOPENED]) > 0", "if false"),
     "a report after the close is accepted": _of(REPORTING, 41)("        if state.late:\n", "        if False:\n"),
     "another report under the id is accepted": _of(REPORTING, 19)("state.content != report.content:", "False:"),
@@ -269,7 +269,7 @@ MUTATIONS: Final = {
         "    if known.status is PurchaseStatus.REFUNDED:\n        return None",
         "    if known.status is not PurchaseStatus.RECORDED:\n        return None",
     ),
-    "a refunded purchase is cast": _of(PURCHASE_FOLD, 184)(
+    "a refunded purchase is cast": _of(PURCHASE_FOLD, 94)(
         "case PurchaseCast():\n            if known.status is PurchaseStatus.RECORDED:",
         "case PurchaseCast():\n            if True:",
     ),
@@ -277,7 +277,7 @@ MUTATIONS: Final = {
         "move_choices(c, standing, replaced, -1, counted and -1 or 0)", ""
     ),
     "a voter's next plain vote counts the voter again": _lua(2)("key == by_row then in_row", "false then in_row"),
-    "a removed vote keeps its slot": _lua(0)("if slots[i] == digest then", "if false then"),
+    "a removed vote keeps its slot": _lua(5)("if slots[i] == digest then", "if false then"),
     "a replacement takes a period of its own": _lua(16)("vote.epoch = replaced.epoch", ""),
     "the sums of the former period are merged": _lua(12)("< standing.epoch - 1 end", "< standing.epoch end"),
     "a period begins while a vote of the last but one is pending": _lua(42)(
@@ -298,5 +298,5 @@ MUTATIONS: Final = {
         "return c:void_later(voter .. digest .. 'V', offset, restored, operation)", ""
     ),
     "a voided vote cannot be removed": _lua(607)("~= COUNTED and status ~= VOIDED then", "~= COUNTED then"),
-    "a voter takes back what was voided": _lua(938)("(refund or find_pending(list, REMOVAL .. digest))", "true"),
+    "a voter takes back what was voided": _lua(1396)("(refund or find_pending(list, REMOVAL .. digest))", "true"),
 }
