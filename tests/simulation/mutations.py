@@ -71,7 +71,10 @@ MUTATIONS: Final = {
     ),
     "votes of a request have no order": _of("libs.voting.service", 101)("at), before)", "at))"),
     "a vote is reserved before one that takes more calls": _of("libs.voting.protocol_run", 101)(
-        "if before is None or before.stage >= SENT or 0 < before.place < MOST_TOGETHER:", "if True:"
+        "if before is None or before.stage >= SENT or 0 < before.place < MOST_TOGETHER:",
+        "if True:",
+        "if before is None or before.stage == ENDED:",
+        "if True:",
     ),
     "what was loaded before the answer is put in force": _of("libs.voting.contest_cache", 427)(
         "return (await entry.loads.next()).contest", "return (entry.known or await entry.loads.next()).contest"
