@@ -183,8 +183,7 @@ async def breakable(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[S
 def servers_of_test(request: pytest.FixtureRequest) -> Servers:
     """Return the breakable servers if the test uses them, else those of the run."""
     name = "breakable" if "breakable" in request.fixturenames else "servers"
-    servers: Servers = request.getfixturevalue(name)
-    return servers
+    return request.getfixturevalue(name)
 
 
 @pytest.fixture

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-import uuid
-from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
 from libs.local_stack.servers import Servers
-from libs.local_stack.service_process import PARTS, ServiceProcess
-from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
-from services.cli import bootstrap
 from tests.support.deployments import FEW_PARTITIONS
 from tests.support.http_clients import http_client
+from tests.support.own_stack import open_own_stack
+from tests.support.stack_keys import development_client
 from tests.support.voting import Api
 
 if TYPE_CHECKING:
@@ -29,36 +26,27 @@ async def stack(
     servers: Servers, secured: Secured | None, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Supervisor]:
     """Gateway and projector over the session's Kafka and Valkey, in a namespace of their own."""
-    namespace = f"e2e{uuid.uuid4().hex[:8]}"
-    parts: Sequence[ServiceProcess] = PARTS
-    if secured is not None:
-        secured.allow(namespace)
-        parts = secured.parts(PARTS)
     clustered = bool(os.environ.get("TALLY_TESTS_CLUSTERED"))
-    copies = 2 if clustered else 1
-    settings = StackSettings(
-        kafka_bootstrap_servers=servers.addresses.kafka,
-        valkey_url=servers.addresses.valkey,
-        namespace=namespace,
-        partitions=16 if clustered else FEW_PARTITIONS,
-        data_dir=Path(tmp_path_factory.mktemp("stack")),
-        gateways=copies,
-        projectors=copies,
-    )
-    async with Supervisor(settings, bootstrap, port=0, any_port=True, parts=parts) as supervisor:
+    partitions, copies = (16, 2) if clustered else (FEW_PARTITIONS, 1)
+    directory = tmp_path_factory.mktemp("stack")
+    async with open_own_stack(
+        servers, directory, partitions, secured=secured, gateways=copies, projectors=copies
+    ) as supervisor:
         yield supervisor
 
 
 @pytest.fixture
 async def api(stack: Supervisor) -> AsyncIterator[Api]:
     """The API with the development key, which has every permission."""
-    description = stack.stack
-    async with http_client(
-        base_url=description["base_url"],
-        headers={"Authorization": f"Bearer {description['api_key']}"},
-        timeout=30,
-    ) as client:
+    async with development_client(stack.stack) as client:
         yield Api(client)
+
+
+@pytest.fixture
+async def anonymous(stack: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
+    """A client without a key."""
+    async with http_client(base_url=stack.stack["base_url"], timeout=30) as client:
+        yield client
 
 
 def legacy_client(description: dict[str, str], environment: str) -> httpx.AsyncClient:

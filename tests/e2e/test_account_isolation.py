@@ -6,6 +6,7 @@ the test: say there what it names.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -25,7 +26,8 @@ from libs.contracts.catalogue_events import Stored
 from libs.local_stack.supervisor import Supervisor
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.http_clients import http_client
-from tests.support.voting import new_id
+from tests.support.purchases_over_http import PURCHASES, purchase
+from tests.support.voting import Contest, new_id
 
 OWN_KEYS: Final = ("/surveys/{survey_key}", "/api/users/{user_id}/purchases")
 """Names that mean another record in each account: tried only for their effect on the victim's."""
@@ -87,19 +89,9 @@ class Victim:
         if client is not None:
             issued = await issue_key(catalogue.writer, account, PERMISSIONS)
             others["key_id"] = issued.key_id
-            bought = {"user_id": "u1", "purchase_token": new_id(), "purchase_platform": "stripe", "price": 1}
-            bought |= {"type": "vote", "package_key": "p", "shop_key": "s"}
-            bought |= {
-                "vote": {
-                    "contest_key": keys["contest_key"],
-                    "participant_key": keys["participant_key"],
-                    "count": 1,
-                }
-            }
-            answer = await client.post(
-                "/operations/purchases", json=bought, headers={"Authorization": f"Bearer {issued.api_key}"}
-            )
-            others["purchase_key"] = answer.json()["key"]
+            bought = purchase(Contest(client, keys["contest_key"], [keys["participant_key"]]), 1, "u1")
+            own_key = {"Authorization": f"Bearer {issued.api_key}"}
+            others["purchase_key"] = (await client.post(PURCHASES, json=bought, headers=own_key)).json()["key"]
         return cls(catalogue, account, records, keys | ids | others)
 
     def at(self, path: str) -> str:
@@ -107,7 +99,7 @@ class Victim:
 
     def body(self, path: str) -> Any:
         bare = re.sub(r"^/legacy(-test)?(/dev)?", "", path)
-        return self._filled(BODIES.get(bare, MINE))
+        return json.loads(self.at(json.dumps(BODIES.get(bare, MINE))))
 
     def is_in(self, text: str) -> bool:
         return any(stored.key in text for stored in self.records.values())
@@ -115,13 +107,6 @@ class Victim:
     async def is_untouched(self) -> bool:
         found = [await self.catalogue.views.get(self.account, name, own.key) for name, own in self.records.items()]
         return found == list(self.records.values())
-
-    def _filled(self, value: Any) -> Any:
-        if isinstance(value, dict):
-            return {name: self._filled(item) for name, item in value.items()}
-        if isinstance(value, list):
-            return [self._filled(item) for item in value]
-        return self.at(value) if isinstance(value, str) else value
 
 
 @dataclass

@@ -12,6 +12,7 @@ from tests.support.commands import command_tree, tally, tally_json
 from tests.support.http_clients import http_client
 from tests.support.purchases_over_http import PURCHASES, becomes, purchase
 from tests.support.sources import a_source
+from tests.support.stack_keys import development_client
 from tests.support.voting import Api, hours_from_now
 
 HOST = socket.gethostname()
@@ -25,10 +26,7 @@ async def audit(stack: Supervisor, *arguments: str) -> list[dict[str, Any]]:
 
 async def a_key(stack: Supervisor, *options: str) -> dict[str, str]:
     permissions = [f"--permission={name}" for name in ("content:read", "content:write", "results:read")]
-    made = await tally(stack, "keys", "create", "--account", "dev", *permissions, "--json", *options)
-    assert made.exit_code == 0, made.output
-    found: dict[str, str] = json.loads(made.stdout)
-    return found
+    return await tally_json(stack, "keys", "create", "--account", "dev", *permissions, *options)
 
 
 async def test_sealing_says_with_which_certificate(api: Api, stack: Supervisor) -> None:
@@ -43,12 +41,9 @@ async def test_sealing_says_with_which_certificate(api: Api, stack: Supervisor) 
     assert old["seal.sha256"] == new["seal.sha256"][::-1] == (None, sealed["sha256"])
 
 
-async def test_each_write_of_a_key_names_the_key_and_the_caller_and_no_secret(
-    stack: Supervisor,
-) -> None:
+async def test_each_write_of_a_key_names_the_key_and_the_caller_and_no_secret(stack: Supervisor) -> None:
     key = await a_key(stack, "--name", "Till")
-    headers = {"Authorization": f"Bearer {key['api_key']}"}
-    async with http_client(base_url=stack.stack["base_url"], headers=headers) as its:
+    async with development_client(stack.stack | {"api_key": key["api_key"]}) as its:
         made = await its.post("/conventions", json={"title": "A title"})
         assert made.status_code == 201, made.text
         path = made.headers["location"]
@@ -72,9 +67,7 @@ async def test_each_write_of_a_key_names_the_key_and_the_caller_and_no_secret(
 
 
 @pytest.mark.secured
-async def test_legacy_writes_sessions_and_upload_addresses_name_their_caller(
-    stack: Supervisor,
-) -> None:
+async def test_legacy_writes_sessions_and_upload_addresses_name_their_caller(stack: Supervisor) -> None:
     key = await a_key(stack)
     base = stack.stack["base_url"]
     legacy = {"service-brand": "dev", "service-key": key["api_key"]}
@@ -111,8 +104,7 @@ async def test_reports_purchases_and_removals_name_their_key_and_are_the_same_fr
     permissions = ("votes:write", "sources:write", "purchases:write", "purchases:read")
     keys = [await a_key(stack, *(f"--permission={name}" for name in permissions)) for _ in range(2)]
     for key in keys:
-        headers = {"Authorization": f"Bearer {key['api_key']}"}
-        async with http_client(base_url=stack.stack["base_url"], headers=headers) as its:
+        async with development_client(stack.stack | {"api_key": key["api_key"]}) as its:
             reported = await its.post(f"{source.path}/counts", json=name)
             recorded = await its.post(PURCHASES, json=bought)
             assert (reported.status_code, recorded.status_code) == (202, 202), reported.text + recorded.text
@@ -127,19 +119,14 @@ async def test_reports_purchases_and_removals_name_their_key_and_are_the_same_fr
             )
             assert removed.status_code == 204, removed.text
     rows = await audit(stack, "--key", keys[0]["key_id"])
-    its_key = {"kind": "key", "name": keys[0]["key_id"]}
-    subject = {"contest": contest.key, "title": "Final"}
-    assert [(row["action"], row["log"], row["subject"], row["actor"]) for row in rows] == [
-        (
-            "SourceReported",
-            "votes",
-            subject | {"source": "sms", "report_id": "r1"},
-            its_key | {"origin": "127.0.0.1"},
-        ),
-        ("PurchaseRecorded", "purchases", {"purchase": recorded.json()["key"]}, its_key | {"origin": "127.0.0.1"}),
-        ("PurchaseRefunded", "purchases", {"purchase": recorded.json()["key"]}, its_key | {"origin": "127.0.0.1"}),
-        ("VoteRemoved", "votes", subject | {"vote_id": vote.json()["vote_id"]}, its_key | {"origin": ""}),
+    subject, of_purchase = {"contest": contest.key, "title": "Final"}, {"purchase": recorded.json()["key"]}
+    assert [(row["action"], row["log"], row["subject"], row["actor"]["origin"]) for row in rows] == [
+        ("SourceReported", "votes", subject | {"source": "sms", "report_id": "r1"}, "127.0.0.1"),
+        ("PurchaseRecorded", "purchases", of_purchase, "127.0.0.1"),
+        ("PurchaseRefunded", "purchases", of_purchase, "127.0.0.1"),
+        ("VoteRemoved", "votes", subject | {"vote_id": vote.json()["vote_id"]}, ""),
     ]
+    assert {(row["actor"]["kind"], row["actor"]["name"]) for row in rows} == {("key", keys[0]["key_id"])}
     assert {row["account"] for row in rows} == {"dev"}
     assert await audit(stack, "--key", keys[1]["key_id"]) == []
     shown = (await audit(stack, "--account", "dev"))[-len(rows) :]

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from string import Template
@@ -20,11 +21,11 @@ from libs.local_stack.ports import free_ports
 from libs.local_stack.servers import Servers
 from tests.e2e.test_guides import GUIDES, blocks
 from tests.support.commands import run, tally_json
-from tests.support.deployments import FEW_PARTITIONS
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
 from tests.support.own_stack import open_own_stack
 from tests.support.pictures import picture
+from tests.support.stack_keys import development_client
 from tests.support.voting import Api
 
 pytestmark = [pytest.mark.slow, pytest.mark.stack]
@@ -95,9 +96,9 @@ async def is_ready(port: int) -> bool:
 
 async def test_a_backup_becomes_a_verified_service_on_an_empty_machine(servers: Servers, tmp_path: Path) -> None:
     backup = tmp_path / "backup"
-    async with open_own_stack(servers, tmp_path / "old", FEW_PARTITIONS) as old:
-        headers = {"Authorization": f"Bearer {old.stack['api_key']}"}
-        async with http_client(base_url=old.base_url, headers=headers, timeout=30) as client:
+    async with open_own_stack(servers, tmp_path / "old") as old:
+        description = old.stack
+        async with development_client(description) as client:
             contest = await Api(client).contest(participants=2)
             votes = {voter: (await contest.vote(0, voter, vote_id=voter)).json() for voter in ("ada", "bo", "cy")}
             made = await client.post("/images", files={"file": ("stage.jpg", picture("jpg", 1200, 600))})
@@ -109,15 +110,12 @@ async def test_a_backup_becomes_a_verified_service_on_an_empty_machine(servers: 
         manifest = json.loads((backup / "manifest.json").read_text())
     async with (
         restored(tmp_path, backup) as new,
-        http_client(base_url=new["base_url"], headers=headers, timeout=30) as client,
+        development_client(description, base_url=new["base_url"]) as client,
     ):
         checks = await output_of(CHECKS, backup, TALLY_DATA_DIR=str(tmp_path / "site"))
         assert "The views equal the log." in checks
         assert (await client.get(image)).content == shown, "the picture, with a key of the old service"
-        again = await client.post(
-            f"/contests/{contest.key}/votes",
-            json={"participant_key": contest.participants[0], "voter_id": "ada", "vote_id": "ada"},
-        )
+        again = await replace(contest, client=client).vote(0, "ada", vote_id="ada")
         assert again.status_code == 200, again.text
         assert again.json()["receipt"] == votes["ada"]["receipt"]
     [port, *operators_ports] = free_ports(3)

@@ -6,7 +6,6 @@ import pytest
 
 from libs.local_stack.supervisor import Supervisor
 from tests.support.commands import tally, tally_json
-from tests.support.eventually import eventually
 from tests.support.purchases_over_http import becomes, purchase, send
 from tests.support.voting import Api, code
 
@@ -16,12 +15,7 @@ async def test_a_deleted_contest_is_listed_and_restored_with_its_votes(api: Api,
     contest = await api.contest(participants=3)
     paid = await becomes(api.client, await send(api.client, purchase(contest, 5)), "cast")
     votes = [await contest.vote(0, "ann"), await contest.vote(1, "bob")]
-
-    async def all_counted() -> bool:
-        counts = await contest.counts_with(*votes)
-        return bool(counts["count"] == 7)
-
-    await eventually(all_counted)
+    await contest.reaches(count=7)
     before = await contest.counts()
     record = (await api.client.get(contest.path)).json()
     shown = await api.client.put(f"{contest.path}/show", json={"state": "held", "message": "Now!"})

@@ -13,27 +13,20 @@ from libs.local_stack.supervisor import Supervisor
 from services.gateway.app import open_app
 from services.gateway.settings import Settings
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
 from tests.support.serving import served
+from tests.support.stack_keys import development_client
 from tests.support.voting import Api
 
 
 @asynccontextmanager
 async def another_gateway(stack: Supervisor, **changes: Any) -> AsyncIterator[httpx.AsyncClient]:
     """Open the gateway of the stack's service in this process, with other settings if `changes` has some."""
-    described = stack.stack
-    given = {
-        "kafka_bootstrap_servers": described["kafka"],
-        "valkey_url": described["valkey"],
-        "namespace": described["namespace"],
-        "partitions": described["partitions"],
-        "storage_url": described["storage_url"],
-    }
-    headers = {"Authorization": f"Bearer {described['api_key']}"}
+    given = {name: stack.stack[name] for name in ("namespace", "partitions", "storage_url")}
+    given |= {"kafka_bootstrap_servers": stack.stack["kafka"], "valkey_url": stack.stack["valkey"]}
     async with (
         open_app(Settings.model_validate(given | changes)) as app,
         served(app) as server,
-        http_client(base_url=server.url, headers=headers, timeout=30) as client,
+        development_client(stack.stack, base_url=server.url) as client,
     ):
         yield client
 

@@ -14,20 +14,13 @@ import pytest
 from libs.local_stack.supervisor import Supervisor
 from libs.storage.object_store import environment_files
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
-from tests.support.stack_keys import key_with
+from tests.support.pictures import picture
+from tests.support.retried import final_answer
+from tests.support.stack_keys import new_key
 from tests.support.voting import Api, code
 
 MIB = 1 << 20
-PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(100)
 BODY = {"filename": "Füße.txt", "file_type": "text/plain", "file_extension": "txt"}
-
-
-@pytest.fixture
-async def anonymous(stack: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
-    """Without a key."""
-    async with http_client(base_url=stack.stack["base_url"], timeout=30) as client:
-        yield client
 
 
 async def file(api: Api, data: bytes | None = None, **members: Any) -> dict[str, Any]:
@@ -47,8 +40,7 @@ def unsigned(record: dict[str, Any]) -> str:
 
 
 async def scanned(api: Api, record: dict[str, Any]) -> bool:
-    found: bool = (await api.client.get(f"/files/{record['key']}")).json()["is_scanned"]
-    return found
+    return (await api.client.get(f"/files/{record['key']}")).json()["is_scanned"]
 
 
 def objects(stack: Supervisor, record: dict[str, Any]) -> list[Path]:
@@ -82,11 +74,12 @@ async def test_every_answer_says_where_the_bytes_are_handled(api: Api, stack: Su
 @pytest.mark.secured
 async def test_bytes_come_back_as_they_were_sent_under_their_name(api: Api, anonymous: httpx.AsyncClient) -> None:
     data = "Füße\n".encode() * 100_000
-    record = await file(api, data)
+    record = await file(api, data, file_type="text/plain; charset=utf-8")
+    assert record["file_type"] == "text/plain; charset=utf-8"
     url = record["upload_url"]
     got = await anonymous.get(url)
     assert (got.status_code, got.content) == (200, data)
-    assert got.headers["content-type"] == "text/plain"
+    assert got.headers["content-type"] == "text/plain; charset=utf-8"
     assert got.headers["content-length"] == str(len(data))
     assert (
         got.headers["content-disposition"]
@@ -98,10 +91,10 @@ async def test_bytes_come_back_as_they_were_sent_under_their_name(api: Api, anon
     assert got.headers["referrer-policy"] == "no-referrer"
     head = await anonymous.head(url)
     assert (head.status_code, head.content) == (200, b"")
-    different = {"date", "x-request-id", "ratelimit"}
-    assert {k: v for k, v in head.headers.items() if k not in different} == {
-        k: v for k, v in got.headers.items() if k not in different
-    }
+    for answer in (head, got):
+        for different in ("date", "x-request-id", "ratelimit"):
+            answer.headers.pop(different, None)
+    assert head.headers == got.headers
     assert not await scanned(api, record)  # this deployment has no scanner
 
 
@@ -117,11 +110,9 @@ async def test_parts_and_conditions(api: Api, anonymous: httpx.AsyncClient) -> N
     assert (part.status_code, part.content) == (206, data[1000:2000])
     assert part.headers["content-range"] == f"bytes 1000-1999/{len(data)}"
     assert part.headers["content-length"] == "1000"
-    assert (await get(range="bytes=-10")).content == data[-10:]
     assert (await get(range="bytes=5-", if_range=tag)).content == data[5:]
-    for whole in ({"range": "bytes=5-", "if_range": '"other"'}, {"range": "bytes=0-1,5-6"}, {"range": "x"}):
-        answer = await get(**whole)
-        assert (answer.status_code, answer.content) == (200, data)
+    whole = await get(range="bytes=5-", if_range='"other"')
+    assert (whole.status_code, whole.content) == (200, data)
     refused = await get(range=f"bytes={len(data)}-")
     assert code(refused) == (416, "range_not_satisfiable")
     assert refused.headers["content-range"] == f"bytes */{len(data)}"
@@ -186,8 +177,9 @@ async def test_private_bytes_need_the_address_or_a_key_that_may(
     url = unsigned(record)
     assert code(await anonymous.get(url)) == (401, "unauthorized")
     assert code(await anonymous.get("/files/nothing/content")) == (401, "unauthorized")
-    reader, writer = await key_with(stack, "content:read"), await key_with(stack, "content:write")
-    stranger = await key_with(stack, "content:read", "content:write", account="stranger")
+    both = "content:read", "content:write"
+    keys = *[await new_key(stack, one) for one in both], await new_key(stack, *both, account="stranger")
+    reader, writer, stranger = ({"Authorization": f"Bearer {key.api_key}"} for key in keys)
     assert (await anonymous.get(url, headers=reader)).content == b"x"
     assert code(await anonymous.get(url, headers=writer)) == (403, "forbidden")
     assert code(await anonymous.get(url, headers=stranger)) == (404, "not_found")
@@ -221,19 +213,18 @@ async def test_bytes_that_are_not_what_they_are_said_to_be_are_not_for_everybody
     record = await file(api, b"<script>alert(1)</script>", file_type="image/png", access={"access": "public"})
     assert code(await anonymous.get(unsigned(record))) == (401, "unauthorized")
     assert (await anonymous.get(record["upload_url"])).status_code == 200
-    await anonymous.put(record["upload_url"], content=PNG)
-    assert (await anonymous.get(unsigned(record))).content == PNG
+    png = picture("png")
+    await anonymous.put(record["upload_url"], content=png)
+    assert (await anonymous.get(unsigned(record))).content == png
     where = f"/files/{record['key']}"
     await api.client.patch(where, json={"file_type": "text/html"})
     assert code(await anonymous.get(unsigned(record))) == (401, "unauthorized")
 
 
-@pytest.mark.parametrize(
-    "wrong", ["text", "text/", "te xt/plain", "text/plain; charset", "tëxt/plain", "a/b\r\nx: y"]
-)
-async def test_a_type_that_is_no_header_is_refused(api: Api, wrong: str) -> None:
-    answer = await api.client.post("/files", json=BODY | {"file_type": wrong})
-    assert (code(answer), answer.json()["errors"][0]["pointer"]) == ((422, "validation_failed"), "/file_type")
+async def test_a_type_that_is_no_header_is_refused(api: Api) -> None:
+    for wrong in ("text", "text/", "te xt/plain", "text/plain; charset", "tëxt/plain", "a/b\r\nx: y"):
+        answer = await api.client.post("/files", json=BODY | {"file_type": wrong})
+        assert (code(answer), answer.json()["errors"][0]["pointer"]) == ((422, "validation_failed"), "/file_type")
 
 
 async def test_only_whole_plain_bytes_are_taken(api: Api, anonymous: httpx.AsyncClient) -> None:
@@ -305,8 +296,35 @@ async def test_who_reads_while_bytes_are_replaced_gets_old_or_new_ones_whole(
     assert len(objects(stack, record)) == 1
 
 
-async def test_a_type_may_have_parameters(api: Api, anonymous: httpx.AsyncClient) -> None:
-    record = await file(api, b"a", file_type="text/plain; charset=utf-8")
-    assert record["file_type"] == "text/plain; charset=utf-8"
-    answer = await anonymous.get(record["upload_url"])
-    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/plain; charset=utf-8")
+async def test_an_upload_that_the_gateway_did_not_survive_never_was(
+    api: Api, anonymous: httpx.AsyncClient, stack: Supervisor
+) -> None:
+    """The old bytes stay, and nothing of the new ones does."""
+    record = await file(api, b"old", file_type="application/octet-stream")
+    url, piece = record["upload_url"], bytes(6 * MIB)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield piece
+        yield piece
+        await eventually(lambda: len(objects(stack, record)) == 2)
+        await stack.kill("gateway")
+        yield piece
+
+    with pytest.raises(httpx.TransportError):
+        await anonymous.put(url, content=pieces())
+
+    async def is_back() -> bool:
+        try:
+            answer = await anonymous.get(url)
+        except httpx.TransportError:
+            return False
+        return (answer.status_code, answer.content) == (200, b"old")
+
+    await eventually(is_back)
+    (half,) = (path for path in objects(stack, record) if path.stat().st_size > 3)
+    os.utime(half, (1, 1))  # as though an hour had passed
+    assert (await final_answer(lambda: anonymous.put(url, content=b"new"))).status_code == 204
+    assert [path.read_bytes() for path in objects(stack, record)] == [b"new"]
+    again = await asyncio.gather(*(final_answer(lambda: anonymous.put(url, content=piece)) for _ in range(3)))
+    assert [answer.status_code for answer in again] == [204] * 3
+    assert (await anonymous.get(url)).content == piece

@@ -8,28 +8,21 @@ import re
 import shlex
 import shutil
 import sys
-import uuid
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from string import Template
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from libs.local_stack.servers import Servers
-from libs.local_stack.service_process import PARTS
-from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
-from services.cli import bootstrap
 from services.cli.__main__ import PLACES, app, import_command
-from tests.support.deployments import FEW_PARTITIONS
+from tests.support.own_stack import open_own_stack
 from tests.support.programs import CURL, Programs
 from tests.support.voting import Api
-
-if TYPE_CHECKING:
-    from tests.support.secured import Secured
 
 ROOT = Path(__file__).parents[2]
 GUIDES = ROOT / "deploy" / "guides"
@@ -145,23 +138,9 @@ async def test_the_developer_s_python_casts_a_vote_once_and_returns_a_refusal(ap
 
 
 @pytest.fixture
-async def own_stack(
-    servers: Servers, secured: Secured | None, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Supervisor]:
+async def own_stack(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Supervisor]:
     """A service of which the operator's commands show nothing but what this test did."""
-    namespace = f"guide{uuid.uuid4().hex[:8]}"
-    if secured is not None:
-        secured.allow(namespace)
-        secured.allow(f"{namespace}new")
-    settings = StackSettings(
-        kafka_bootstrap_servers=servers.addresses.kafka,
-        valkey_url=servers.addresses.valkey,
-        namespace=namespace,
-        partitions=FEW_PARTITIONS,
-        data_dir=Path(tmp_path_factory.mktemp("guide")),
-    )
-    parts = PARTS if secured is None else secured.parts(PARTS)
-    async with Supervisor(settings, bootstrap, port=0, any_port=True, parts=parts) as supervisor:
+    async with open_own_stack(servers, tmp_path_factory.mktemp("guide")) as supervisor:
         yield supervisor
 
 

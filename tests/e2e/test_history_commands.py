@@ -18,8 +18,7 @@ from tests.support.voting import Api, Contest
 
 
 async def counted(stack: Supervisor, contest: Contest, *arguments: str) -> dict[str, Any]:
-    found: dict[str, Any] = await tally_json(stack, "count", contest.key, "--sources", *arguments)
-    return found
+    return await tally_json(stack, "count", contest.key, "--sources", *arguments)
 
 
 async def steps(stack: Supervisor, contest: Contest, *arguments: str) -> list[dict[str, Any]]:
@@ -121,12 +120,7 @@ async def test_voters_are_all_who_voted_and_it_is_said_wherever_they_are_counted
         assert (await contest.vote(participant, voter)).status_code == 201
     rejected = await api.client.patch(f"/participants/{contest.participants[1]}", json={"status": "rejected"})
     assert rejected.status_code == 200
-
-    async def is_counted() -> bool:
-        record = await contest.counts()
-        return (record["count"], record["unique_voter_count"]) == (1, 2)
-
-    await eventually(is_counted)
+    await contest.reaches(count=1, unique_voter_count=2)
     shown = (await tally(stack, "count", contest.key)).stdout
     assert "1 vote of 2 voters" in shown
     assert "Voters are counted even if they voted only for rejected participants." in shown

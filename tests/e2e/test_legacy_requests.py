@@ -4,7 +4,6 @@ With `/dev` and a slash at the end in one of them; the long profile and the shor
 """
 
 import re
-from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import httpx
@@ -15,7 +14,6 @@ from libs.contracts import topics
 from libs.local_stack.supervisor import Supervisor
 from tests.legacy_requests.request_file import Story, stories
 from tests.support.deployments import issue_key
-from tests.support.http_clients import http_client
 from tests.support.run_profile import is_long
 
 STORIES: Final = stories()
@@ -28,12 +26,6 @@ SHOWN: Final = [
 ]
 
 
-@pytest.fixture(scope="module")
-async def client(stack: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
-    async with http_client(base_url=stack.stack["base_url"], timeout=30) as client:
-        yield client
-
-
 async def brand(stack: Supervisor, namespace: str, name: str) -> dict[str, str]:
     """The headers of a key with all permissions of the brand."""
     addresses = stack.stack
@@ -43,7 +35,7 @@ async def brand(stack: Supervisor, namespace: str, name: str) -> dict[str, str]:
 
 @pytest.mark.parametrize(("story", "base", "slash"), SHOWN, ids=[story + base for story, base, _ in SHOWN])
 async def test_what_was_recorded_comes_back(
-    client: httpx.AsyncClient, stack: Supervisor, story: str, base: str, slash: str
+    anonymous: httpx.AsyncClient, stack: Supervisor, story: str, base: str, slash: str
 ) -> None:
     namespace: str = stack.stack["namespace"]
     namespace = topics.legacy_test_namespace(namespace) if base.startswith("/legacy-test") else namespace
@@ -56,14 +48,14 @@ async def test_what_was_recorded_comes_back(
         "wrong": owner | {"service-key": other["service-key"]},
         "current": {"Authorization": f"Bearer {owner['service-key']}"},
     }
-    run = Story(client, base, slash, keys, dict(names))
+    run = Story(anonymous, base, slash, keys, dict(names))
     for line in STORIES[story]:
         for _ in range(line.recorded.get("times", 1)):
             await run.line(line)
 
 
-async def test_every_legacy_operation_was_recorded(client: httpx.AsyncClient) -> None:
-    document: dict[str, Any] = (await client.get("/openapi.json")).json()
+async def test_every_legacy_operation_was_recorded(anonymous: httpx.AsyncClient) -> None:
+    document: dict[str, Any] = (await anonymous.get("/openapi.json")).json()
     operations = {
         (method.upper(), path.removeprefix("/legacy").removeprefix("/dev"))
         for path, methods in document["paths"].items()

@@ -19,23 +19,20 @@ from libs.kafka.reader import Extent
 from libs.local_stack import valkey
 from libs.local_stack.ports import free_ports
 from libs.local_stack.servers import Servers
-from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from libs.monitoring import health_problems, lag
 from libs.tally.events import VoteCast
 from libs.views.generations.generations import ProjectionName
 from libs.views.valkey.client import Valkey
-from services.cli import bootstrap
 from services.cli.deployment_discovery import addresses_in
 from tests.support.commands import tally, tally_json
-from tests.support.deployments import FEW_PARTITIONS
 from tests.support.eventually import eventually
 from tests.support.frozen_process import stopped
-from tests.support.http_clients import http_client
 from tests.support.own_stack import open_own_stack
 from tests.support.programs import FAKETIME, Programs
 from tests.support.purchases_over_http import becomes, purchase, send
 from tests.support.retried import final_answer
+from tests.support.stack_keys import development_client
 from tests.support.versions import OTHER_LAYOUT, functions_of_another_version
 from tests.support.voting import Api, Contest
 
@@ -47,28 +44,21 @@ VOTERS = [f"voter {number}" for number in range(8)]
 @pytest.fixture(scope="module")
 async def stack(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Supervisor]:
     """Services of this file, which each test leaves well."""
-    async with open_own_stack(servers, Path(tmp_path_factory.mktemp("stack")), FEW_PARTITIONS) as supervisor:
+    async with open_own_stack(servers, tmp_path_factory.mktemp("stack")) as supervisor:
         yield supervisor
 
 
 @pytest.fixture
 async def own_stack(servers: Servers, tmp_path: Path) -> AsyncIterator[Supervisor]:
     """Services of one test, which are not well afterwards."""
-    async with open_own_stack(servers, tmp_path / "stack", FEW_PARTITIONS) as supervisor:
+    async with open_own_stack(servers, tmp_path / "stack") as supervisor:
         yield supervisor
-
-
-@asynccontextmanager
-async def api_of(stack: Supervisor) -> AsyncIterator[Api]:
-    headers = {"Authorization": f"Bearer {stack.stack['api_key']}"}
-    async with http_client(base_url=stack.base_url, headers=headers, timeout=30) as client:
-        yield Api(client)
 
 
 @pytest.fixture
 async def own_api(own_stack: Supervisor) -> AsyncIterator[Api]:
-    async with api_of(own_stack) as api:
-        yield api
+    async with development_client(own_stack.stack) as client:
+        yield Api(client)
 
 
 @pytest.fixture(autouse=True)
@@ -160,18 +150,13 @@ async def test_log_lost_records_end_with_an_emptied_valkey_and_not_with_a_replay
         await own_stack.stop()
         for key in await keys_of(deployment.valkey, own_stack):
             await deployment.valkey.call("UNLINK", key)
-    settings = StackSettings(
-        kafka_bootstrap_servers=servers.addresses.kafka,
-        valkey_url=servers.addresses.valkey,
-        namespace=description["namespace"],
-        partitions=FEW_PARTITIONS,
-        data_dir=own_stack.data_dir,
-    )
-    async with Supervisor(settings, bootstrap, port=0, any_port=True) as again:
+    async with (
+        open_own_stack(servers, own_stack.data_dir, namespace=description["namespace"]) as again,
+        development_client(again.stack) as client,
+    ):
         await is_well(again)
         assert (await tally(again, "verify")).exit_code == 0
-        async with api_of(again) as api_again:
-            assert await counted(replace(contest, client=api_again.client)) == len(VOTERS)
+        assert await counted(replace(contest, client=client)) == len(VOTERS)
 
 
 async def test_layout_of_another_version_is_named_and_ends_with_a_rebuilding_by_the_version_to_keep(
@@ -281,32 +266,28 @@ async def test_a_broken_generation_is_dropped_while_another_one_serves(stack: Su
 
 
 async def test_clock_of_valkey_that_stepped_is_named_and_ends_when_it_is_corrected(
-    servers: Servers, programs: Programs, namespace: str, tmp_path: Path
+    servers: Servers, programs: Programs, tmp_path: Path
 ) -> None:
     faketime, offset = programs.path(FAKETIME), tmp_path / "offset"
     offset.write_text("+0")
-    async with valkey_with_clock(faketime, offset, tmp_path / "valkey") as address:
-        settings = StackSettings(
-            kafka_bootstrap_servers=servers.addresses.kafka,
-            valkey_url=address,
-            namespace=namespace,
-            partitions=FEW_PARTITIONS,
-            data_dir=tmp_path / "stack",
-        )
-        async with Supervisor(settings, bootstrap, port=0, any_port=True) as stack, api_of(stack) as api:
-            contest = await api.contest()
-            await is_well(stack)
-            offset.write_text("+60")
-            answers = await votes(contest, "meanwhile")
-            found = await named(stack, "clock")
-            assert "s ahead of this machine's" in found["clock"]
-            assert "problem  clock: Valkey's is off by +" in (await tally(stack, "doctor")).stdout
-            offset.write_text("+0")
-            await is_well(stack)
-            assert "ok       clock" in (await tally(stack, "doctor")).stdout
-            await contest.counts_with(*answers, *await votes(contest, "after"))
-            assert await counted(contest) == 2 * len(VOTERS)
-            assert (await tally(stack, "verify")).exit_code == 0
+    async with (
+        valkey_with_clock(faketime, offset, tmp_path / "valkey") as address,
+        open_own_stack(servers, tmp_path / "stack", valkey_url=address) as stack,
+        development_client(stack.stack) as client,
+    ):
+        contest = await Api(client).contest()
+        await is_well(stack)
+        offset.write_text("+60")
+        answers = await votes(contest, "meanwhile")
+        found = await named(stack, "clock")
+        assert "s ahead of this machine's" in found["clock"]
+        assert "problem  clock: Valkey's is off by +" in (await tally(stack, "doctor")).stdout
+        offset.write_text("+0")
+        await is_well(stack)
+        assert "ok       clock" in (await tally(stack, "doctor")).stdout
+        await contest.counts_with(*answers, *await votes(contest, "after"))
+        assert await counted(contest) == 2 * len(VOTERS)
+        assert (await tally(stack, "verify")).exit_code == 0
 
 
 @asynccontextmanager

@@ -8,6 +8,7 @@ operations are those of production.
 import asyncio
 import os
 import sys
+from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -15,10 +16,9 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.local_stack.supervisor import Supervisor
-from tests.support.catalogue import open_catalogue
 from tests.support.run_profile import by_profile, is_long
+from tests.support.stack_keys import new_key
 
 pytestmark = pytest.mark.slow
 
@@ -39,60 +39,31 @@ EXAMPLES: Final = by_profile(short=1, long=20)
 async def test_the_api_does_what_its_description_says(
     stack: Supervisor, tmp_path: Path, phases: str, short: Sequence[str]
 ) -> None:
-    description = stack.stack
-    accounts = tmp_path / "accounts.json"
-    accounts.write_bytes(orjson.dumps({"auth": [owner(stack), await stranger(stack)]}))
+    owner, stranger = stack.stack, await new_key(stack, account="stranger")
+    accounts = [
+        account("owner", owner["account"], owner["api_key"]),
+        account("stranger", stranger.account, stranger.api_key),
+    ]
+    (tmp_path / "accounts.json").write_bytes(orjson.dumps({"auth": accounts}))
     command = [
-        *(
-            sys.executable,
-            "-m",
-            "schemathesis.cli",
-            "--config-file",
-            str(HERE / "schemathesis.toml"),
-            "--no-color",
-        ),
-        *("run", f"{description['base_url']}/openapi.json"),
-        *(
-            "--phases",
-            phases,
-            "--max-examples",
-            str(EXAMPLES),
-            "--seed",
-            SEED,
-            "--generation-database",
-            "none",
-        ),
-        *("--continue-on-failure", "--warnings", "off"),
+        *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(HERE / "schemathesis.toml")),
+        *("--no-color", "run", f"{stack.base_url}/openapi.json"),
+        *("--phases", phases, "--max-examples", str(EXAMPLES)),
+        *("--seed", SEED, "--generation-database", "none", "--continue-on-failure", "--warnings", "off"),
         *(() if is_long() else short),
     ]
+    environment = {
+        "SCHEMATHESIS_HOOKS": "tests.e2e.schemathesis_hooks",
+        "TALLY_SCHEMATHESIS_ACCOUNTS": str(tmp_path / "accounts.json"),
+        "PYTHONPATH": str(HERE.parents[1]),
+    }
     process = await asyncio.create_subprocess_exec(
-        *command,
-        cwd=tmp_path,
-        env=os.environ
-        | {
-            "SCHEMATHESIS_HOOKS": "tests.e2e.schemathesis_hooks",
-            "TALLY_SCHEMATHESIS_ACCOUNTS": str(accounts),
-            "PYTHONPATH": str(HERE.parents[1]),
-        },
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
+        *command, cwd=tmp_path, env=os.environ | environment, stdout=PIPE, stderr=STDOUT
     )
-    output, _ = await process.communicate()
-    assert process.returncode == 0, output.decode()
+    printed, _ = await process.communicate()
+    assert process.returncode == 0, printed.decode()
 
 
 def account(name: str, brand: str, key: str) -> dict[str, Any]:
     headers = {"Authorization": f"Bearer {key}", "service-brand": brand, "service-key": key}
     return {"name": name, "fixedHeaders": [{"name": name, "value": value} for name, value in headers.items()]}
-
-
-def owner(stack: Supervisor) -> dict[str, Any]:
-    return account("owner", stack.stack["account"], stack.stack["api_key"])
-
-
-async def stranger(stack: Supervisor) -> dict[str, Any]:
-    """Of another account, with every permission there."""
-    addresses = stack.stack
-    async with open_catalogue(addresses["kafka"], addresses["valkey"], addresses["namespace"]) as catalogue:
-        issued = await issue_key(catalogue.writer, "stranger", PERMISSIONS)
-    return account("stranger", "stranger", issued.api_key)

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.http_clients import ok
 from tests.support.pictures import picture
 from tests.support.voting import Api
 
@@ -26,10 +27,7 @@ async def record(api: Api, request: pytest.FixtureRequest) -> Record:
 
 
 async def image(api: Api) -> str:
-    answer = await api.client.post("/images", files={"file": ("a.png", picture("png", 8, 8))})
-    assert answer.status_code == 201, answer.text
-    key: str = answer.json()["key"]
-    return key
+    return ok(await api.client.post("/images", files={"file": ("a.png", picture("png", 8, 8))}), 201)["key"]
 
 
 def shown(helps: list[dict[str, Any]]) -> list[tuple[str, str | None]]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import AsyncIterator, Iterator, Sequence
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
 import httpx
@@ -13,13 +12,12 @@ import pytest
 
 from libs.contracts.topics import topics_of, votes_topic
 from libs.local_stack.servers import Servers
-from libs.local_stack.service_process import PARTS, ServiceProcess
-from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
-from services.cli import bootstrap
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
+from tests.support.own_stack import open_own_stack
 from tests.support.positions import position_tokens
+from tests.support.stack_keys import development_client
 from tests.support.trace_collector import Collector, Span, open_collector
 from tests.support.voting import Api
 
@@ -38,31 +36,19 @@ async def traced(
     servers: Servers, secured: Secured | None, collector: Collector, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Supervisor]:
     """A stack that traces what its callers trace, and no more."""
-    namespace = f"e2e{uuid.uuid4().hex[:8]}"
-    parts: Sequence[ServiceProcess] = PARTS
-    if secured is not None:
-        secured.allow(namespace)
-        parts = secured.parts(PARTS)
-    settings = StackSettings(
-        kafka_bootstrap_servers=servers.addresses.kafka,
-        valkey_url=servers.addresses.valkey,
-        namespace=namespace,
-        partitions=2,
-        data_dir=Path(tmp_path_factory.mktemp("traced")),
-    )
+    directory = tmp_path_factory.mktemp("traced")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("TALLY_TRACES_URL", collector.url)
         environment.setenv("TALLY_TRACES_RATIO", "0")
         environment.setenv("TALLY_TRUSTED_PROXIES", "127.0.0.1")
         environment.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
-        async with Supervisor(settings, bootstrap, port=0, any_port=True, parts=parts) as supervisor:
+        async with open_own_stack(servers, directory, 2, secured=secured) as supervisor:
             yield supervisor
 
 
 @pytest.fixture
 async def client(traced: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
-    headers = {"Authorization": f"Bearer {traced.stack['api_key']}"}
-    async with http_client(base_url=traced.base_url, headers=headers, timeout=30) as client:
+    async with development_client(traced.stack) as client:
         yield client
 
 

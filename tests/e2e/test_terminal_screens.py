@@ -2,15 +2,14 @@
 
 import os
 import re
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from libs.local_stack.supervisor import Supervisor
-from tests.support.commands import run, tally, tally_json
+from tests.support.commands import run, tally
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
+from tests.support.stack_keys import client_with
 from tests.support.voting import Api, running
 
 SCREENS = Path(__file__).parent / "screens"
@@ -25,12 +24,7 @@ TITLE = (
 @pytest.mark.parametrize("columns", [80, 120])
 async def test_what_a_terminal_shows_is_whole(stack: Supervisor, columns: int) -> None:
     account = f"screens{columns}"
-    options = "--permission", "content:read", "--permission", "content:write", "--permission", "votes:write"
-    made = await tally_json(
-        stack, "keys", "create", "--account", account, "--new-account", *options, "--permission", "results:read"
-    )
-    headers = {"Authorization": f"Bearer {made['api_key']}"}
-    async with http_client(base_url=stack.stack["base_url"], headers=headers, timeout=30) as client:
+    async with await client_with(stack, account) as client:
         api = Api(client)
         long = await api.contest(body=running() | {"title": TITLE})
         deleted = await api.contest()
@@ -43,7 +37,7 @@ async def test_what_a_terminal_shows_is_whole(stack: Supervisor, columns: int) -
         await closed.counts_with(*votes[1:])
         await deleted.counts_with(votes[0])
         assert (await client.delete(deleted.path)).status_code == 204
-        await closed.change(end=(datetime.now(UTC) - timedelta(seconds=1)).isoformat())
+        await closed.end(final=False)
         reopening = "reopen", closed.key, "--end", "2036-01-01T00:00:00Z"
 
         async def is_closed() -> bool:

@@ -23,8 +23,7 @@ BOTS = "203.0.113.7"
 
 
 async def void(stack: Supervisor, *arguments: str) -> dict[str, Any]:
-    found: dict[str, Any] = await tally_json(stack, "void", *arguments)
-    return found
+    return await tally_json(stack, "void", *arguments)
 
 
 async def is_clean(stack: Supervisor, contest: Contest) -> bool:
@@ -215,11 +214,7 @@ async def test_behind_the_close_it_waits_for_a_reopening(api: Api, stack: Superv
         f"/operations/contests/{contest.key}/reopen", json={"end": hours_from_now(1)}
     )
     assert reopened.status_code == 200, reopened.text
-
-    async def is_empty() -> bool:
-        return bool((await contest.counts())["count"] == 0)
-
-    await eventually(is_empty)
+    await contest.reaches(count=0)
     assert (await void(stack, "undo", key, listed["void"], "--execute"))["votes"] == 2
     assert (await contest.counts())["count"] == 2
     assert await is_clean(stack, contest)

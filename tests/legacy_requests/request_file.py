@@ -43,8 +43,7 @@ class Line:
 
     @property
     def rule(self) -> str:
-        rule: str = self.recorded["rule"]
-        return rule
+        return self.recorded["rule"]
 
 
 def stories() -> dict[str, list[Line]]:

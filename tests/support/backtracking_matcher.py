@@ -16,6 +16,7 @@ CATEGORIES = {
     op.CATEGORY_WORD: lambda c: c.isalnum() or c == "_",
     op.CATEGORY_NOT_WORD: lambda c: not (c.isalnum() or c == "_"),
 }
+REPEATS = (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT)
 ALPHABET = [*map(chr, range(32, 127)), *map(chr, range(32)), *map(chr, range(127, 256))]
 
 
@@ -50,7 +51,7 @@ class Matcher:
 
     def _node(self, code: Any, argument: Any, at: int, then: Next) -> bool:
         self._step()
-        if code in (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT):
+        if code in REPEATS:
             return self._repeat(code, argument, at, then)
         if code is op.SUBPATTERN:
             return self._sequence(list(argument[-1]), 0, at, then)
@@ -155,35 +156,26 @@ def sample(nodes: Any) -> str:
     """Return a short text that the nodes match."""
     found = ""
     for code, argument in nodes:
-        if code in (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT):
-            found += sample(argument[2]) * max(1, argument[0])
-        elif code is op.SUBPATTERN:
-            found += sample(argument[-1])
-        elif code is op.BRANCH:
-            found += sample(argument[1][0])
-        elif code is op.ATOMIC_GROUP:
-            found += sample(argument)
-        elif code in SINGLE:
+        if code in SINGLE:
             found += next(each for each in ALPHABET if takes(code, argument, each))
+        elif code not in (op.ASSERT, op.ASSERT_NOT) and (inner := _inner(code, argument)):
+            found += sample(inner[0]) * (max(1, argument[0]) if code in REPEATS else 1)
     return found
 
 
 def _beginnings(nodes: Sequence[Any], before: str) -> Iterator[str]:
     for code, argument in nodes:
-        if code in (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT):
+        if code in REPEATS:
             yield before
-            yield from _beginnings(list(argument[2]), before)
-        elif code is op.SUBPATTERN:
-            yield from _beginnings(list(argument[-1]), before)
-        elif code is op.BRANCH:
-            for each in argument[1]:
-                yield from _beginnings(list(each), before)
+        if code in (*REPEATS, op.SUBPATTERN, op.BRANCH):
+            for inner in _inner(code, argument):
+                yield from _beginnings(list(inner), before)
         before += sample([(code, argument)])
 
 
 def _bodies(nodes: Any) -> Iterator[Any]:
     for code, argument in nodes:
-        if code in (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT):
+        if code in REPEATS:
             yield argument[2]
         for inner in _inner(code, argument):
             yield from _bodies(inner)
@@ -199,9 +191,8 @@ def _characters(nodes: Any) -> Iterator[str]:
 
 
 def _inner(code: Any, argument: Any) -> list[Any]:
-    if code in (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT):
-        return [argument[2]]
-    if code is op.SUBPATTERN:
+    """Return the sequences of nodes within a node; of a branch each of its alternatives."""
+    if code in REPEATS or code is op.SUBPATTERN:
         return [argument[-1]]
     if code is op.BRANCH:
         return list(argument[1])

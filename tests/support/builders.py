@@ -25,32 +25,26 @@ def content_hash(*parts: object) -> str:
     return pseudonym("content:" + repr(parts), 8)
 
 
+def of_voter(voter: str) -> dict[str, Any]:
+    """Return the members that name a voter, in commands and in events."""
+    return {"contest": "contest", "voter": pseudonym(voter)}
+
+
+def signed_in(voter: str, *content: object) -> dict[str, Any]:
+    """Return the members of a signed-in voter's vote."""
+    return of_voter(voter) | {"anonymous": False, "vote_id": "vote", "content": content_hash(*content)}
+
+
 def a_contest(**changes: Any) -> Contest:
     """Build a contest without start and end: approved participants a, b, c; one free vote per participant."""
-    given: dict[str, Any] = {
-        "key": "contest",
-        "account": "account",
-        "version": 1,
-        "publish": 1,
-        "start": 1,
-        "participants": dict.fromkeys("abc", "approved"),
-    }
-    return Contest(**{**given, **changes})
+    given: dict[str, Any] = {"key": "contest", "account": "account", "version": 1, "publish": 1, "start": 1}
+    return Contest(**{**given, "participants": dict.fromkeys("abc", "approved"), **changes})
 
 
 def a_vote(participant: str = "a", count: int = 1, *, voter: str = "voter", **changes: Any) -> CastVote:
     """Build a signed-in voter's free vote."""
-    given: dict[str, Any] = {
-        "contest": "contest",
-        "voter": pseudonym(voter),
-        "anonymous": False,
-        "vote_id": "vote",
-        "content": content_hash(participant, count),
-        "source": "c-free",
-        "participant": participant,
-        "count": count,
-    }
-    return CastVote(**{**given, **changes})
+    given = signed_in(voter, participant, count)
+    return CastVote(**{**given, "source": "c-free", "participant": participant, "count": count, **changes})
 
 
 def a_rating(participant: str = "a", value: int = 4_000_000, *, voter: str = "voter", **changes: Any) -> CastVote:
@@ -62,25 +56,12 @@ def a_rating(participant: str = "a", value: int = 4_000_000, *, voter: str = "vo
 
 def a_ballot(*positions: tuple[str, str], voter: str = "voter", **changes: Any) -> CastVote:
     """Build a free ballot from (position id, participant) pairs."""
-    given: dict[str, Any] = {
-        "contest": "contest",
-        "voter": pseudonym(voter),
-        "anonymous": False,
-        "vote_id": "vote",
-        "content": content_hash("ballot", positions),
-        "positions": positions,
-    }
-    return CastVote(**{**given, **changes})
+    return CastVote(**{**signed_in(voter, "ballot", positions), "positions": positions, **changes})
 
 
 def a_cast(participant: str = "a", count: int = 1, *, voter: str = "voter", **changes: Any) -> VoteCast:
     """Build the event of `a_vote`, reserved before the first fence, without limits."""
     given: dict[str, Any] = {
-        "contest": "contest",
-        "voter": pseudonym(voter),
-        "anonymous": False,
-        "vote_id": "vote",
-        "content": content_hash(participant, count),
         "source": "c-free",
         "choices": ((participant, count),),
         "accepted_at": NOW,
@@ -94,34 +75,23 @@ def a_cast(participant: str = "a", count: int = 1, *, voter: str = "voter", **ch
         "next_free_vote_at": None,
         "receipt": "receipt",
     }
-    return VoteCast(**{**given, **changes})
+    return VoteCast(**{**signed_in(voter, participant, count), **given, **changes})
 
 
 def a_removal(vote_id: str = "vote", *, voter: str = "voter", **changes: Any) -> VoteRemoved:
     """Build the removal of the vote of `a_cast` by its voter."""
-    given: dict[str, Any] = {
-        "contest": "contest",
-        "voter": pseudonym(voter),
-        "anonymous": False,
-        "vote_id": vote_id,
-        "content": content_hash("a", 1),
-        "source": "c-free",
-        "incarnation": 0,
-        "removed_at": NOW,
-    }
-    return VoteRemoved(**{**given, **changes})
+    given = signed_in(voter, "a", 1) | {"vote_id": vote_id, "source": "c-free", "incarnation": 0}
+    return VoteRemoved(**{**given, "removed_at": NOW, **changes})
 
 
 def a_void(vote_id: str = "vote", *, voter: str = "voter", **changes: Any) -> VoteVoided:
     """Build the voiding of the vote of `a_cast` by an operator."""
-    given: dict[str, Any] = {"contest": "contest", "voter": pseudonym(voter), "void": "void", "voided_at": NOW}
-    return VoteVoided(vote_id=vote_id, **{**given, **changes})
+    return VoteVoided(vote_id=vote_id, **{**of_voter(voter), "void": "void", "voided_at": NOW, **changes})
 
 
 def a_restore(vote_id: str = "vote", *, voter: str = "voter", **changes: Any) -> VoteRestored:
     """Build the restoring of the vote that `a_void` voided."""
-    given: dict[str, Any] = {"contest": "contest", "voter": pseudonym(voter), "void": "void", "restored_at": NOW}
-    return VoteRestored(vote_id=vote_id, **{**given, **changes})
+    return VoteRestored(vote_id=vote_id, **{**of_voter(voter), "void": "void", "restored_at": NOW, **changes})
 
 
 def a_report(report_id: str = "report", *counts: tuple[str, int, int, int], **changes: Any) -> SourceReported:

@@ -1,8 +1,7 @@
 """A catalogue on the real servers: log, projector, views and record service, over a table of resources."""
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,8 +19,7 @@ from libs.projection.settings import CATALOGUE, ProjectorSettings
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.client import ValkeyClient
 from libs.views.valkey.function_loading import load_functions, open_valkey
-from tests.support.eventually import eventually
-from tests.support.freshness import are_fresh
+from tests.support.freshness import are_fresh, folding
 from tests.support.topics import new_topics
 
 
@@ -49,14 +47,8 @@ class Catalogue:
         projector = Projector(
             projection, self.kafka, ProjectorSettings(projector_check_interval_ms=100), CATALOGUE
         )
-        task = asyncio.create_task(projector.run())
-        try:
-            await eventually(self.is_fresh)
+        async with folding(projector, self.views.fresh, self.topic.partitions):
             yield
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
 
     async def is_fresh(self) -> bool:
         """Return whether every partition can be read."""

@@ -121,16 +121,8 @@ class Model:
                 parent = self.keys.get(event.ancestors[-1].key_id) if event.ancestors else None
                 if event.ancestors and (parent is None or parent.account != event.account):
                     return refuse(OutcomeKind.MISSING, ("keys", event.ancestors[-1].key_id))
-                self.keys[event.key_id] = ApiKey(
-                    event.account,
-                    event.key_id,
-                    event.sha256,
-                    event.permissions,
-                    event.at,
-                    event.rules,
-                    event.ancestors,
-                    event.command_id,
-                )
+                issued = (event.account, event.key_id, event.sha256, event.permissions, event.at)
+                self.keys[event.key_id] = ApiKey(*issued, event.rules, event.ancestors, event.command_id)
                 self._tick(event)
                 return refuse(OutcomeKind.OK)
             case KeyRevoked():

@@ -8,19 +8,8 @@ from hypothesis import strategies as st
 from starlette.types import ASGIApp
 
 ODD: Final = (
-    *(
-        b"\0",
-        b"\r\n",
-        b"\xff",
-        b"\xb2",
-        b"\xc2\xb2",
-        b"\xed\xa0\x80",
-        b"\xe2\x84\x80",
-        b"%",
-        b"%ff",
-        b"%00",
-        b"%2F",
-    ),
+    *(b"\0", b"\r\n", b"\xff", b"\xb2", b"\xc2\xb2", b"\xed\xa0\x80", b"\xe2\x84\x80"),
+    *(b"%", b"%ff", b"%00", b"%2F"),
     *(b'"', b"'", b",", b";", b"=", b"~", b":", b"[", b"]", b"{", b"}", b"\\", b"\\ud800", b"\\u0000", b"-", b" "),
     *(b"NaN", b"1e999", b"-0", b"9" * 20, b"9" * 400, b"null", b"true", b"[]", b"{}", b"*"),
 )

@@ -254,8 +254,7 @@ class Network:
         loop = asyncio.get_running_loop()
         listener = await loop.create_server(lambda: End("", accepted), LOOPBACK, 0)
         self._listeners.append(listener)
-        found: int = listener.sockets[0].getsockname()[1]
-        return found
+        return listener.sockets[0].getsockname()[1]
 
     @contextmanager
     def disturbed(self, *rules: Rule) -> Iterator[None]:

@@ -18,8 +18,7 @@ PRODUCTION, TEST = "/legacy/", "/legacy-test/"
 
 
 def read_tracked(path: Path = OPENAPI) -> dict[str, Any]:
-    document: dict[str, Any] = yaml.load(path.read_bytes(), yaml.CSafeLoader)
-    return document
+    return yaml.load(path.read_bytes(), yaml.CSafeLoader)
 
 
 def write_tracked(document: dict[str, Any], path: Path = OPENAPI) -> None:

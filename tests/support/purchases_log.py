@@ -1,8 +1,7 @@
 """Builders of purchases' events with defaults, and a purchases log with its views on the real servers."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +23,7 @@ from libs.projection.record_projections import PurchasesProjection
 from libs.projection.settings import PURCHASES, ProjectorSettings
 from libs.views.purchases.purchase_views import PurchaseViews
 from libs.views.valkey.function_loading import load_functions, open_valkey
-from tests.support.eventually import eventually
-from tests.support.freshness import are_fresh
+from tests.support.freshness import folding
 from tests.support.topics import new_topics
 
 NOW_US = 1_790_000_000_000_000
@@ -88,13 +86,10 @@ async def folded_purchases(
     await log.start()
     views = PurchaseViews(valkey, namespace, topic)
     often = ProjectorSettings(projector_check_interval_ms=100)
-    task = asyncio.create_task(Projector(PurchasesProjection(topic, views), settings, often, PURCHASES).run())
+    projector = Projector(PurchasesProjection(topic, views), settings, often, PURCHASES)
     try:
-        await eventually(lambda: are_fresh(views.fresh, partitions))
-        yield FoldedPurchases(topic, log, views)
+        async with folding(projector, views.fresh, partitions):
+            yield FoldedPurchases(topic, log, views)
     finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
         await log.stop()
         await valkey.close()

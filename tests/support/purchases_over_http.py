@@ -5,6 +5,7 @@ from typing import Any
 import httpx
 
 from tests.support.eventually import eventually
+from tests.support.http_clients import ok
 from tests.support.voting import Contest, new_id
 
 PURCHASES = "/operations/purchases"
@@ -26,17 +27,11 @@ def purchase(contest: Contest, count: int = 50, user: str = "buyer", **changes: 
 
 
 async def send(client: httpx.AsyncClient, body: dict[str, Any]) -> dict[str, Any]:
-    answer = await client.post(PURCHASES, json=body)
-    assert answer.status_code == 202, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    return ok(await client.post(PURCHASES, json=body), 202)
 
 
 async def refund(client: httpx.AsyncClient, record: dict[str, Any]) -> dict[str, Any]:
-    answer = await client.post(f"{PURCHASES}/{record['key']}/refund")
-    assert answer.status_code == 202, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    return ok(await client.post(f"{PURCHASES}/{record['key']}/refund"), 202)
 
 
 async def becomes(client: httpx.AsyncClient, record: dict[str, Any], status: str) -> dict[str, Any]:
@@ -50,6 +45,11 @@ async def becomes(client: httpx.AsyncClient, record: dict[str, Any], status: str
         return found
 
     return await eventually(look)
+
+
+async def bought(contest: Contest, count: int = 50, status: str = "cast", **changes: Any) -> dict[str, Any]:
+    """Send a purchase of votes, and return its record when it has reached `status`."""
+    return await becomes(contest.client, await send(contest.client, purchase(contest, count, **changes)), status)
 
 
 async def paid(contest: Contest) -> int:

@@ -1,11 +1,20 @@
 """New API keys of a running stack, and clients that send them."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import httpx
 
 from libs.catalogue.api_keys import PERMISSIONS, IssuedKey
 from libs.local_stack.supervisor import Supervisor
 from tests.support.deployments import issue_key
 from tests.support.http_clients import http_client
+
+
+def development_client(stack: Mapping[str, Any], **options: Any) -> httpx.AsyncClient:
+    """Return a client of the stack so described with the development key, which has every permission."""
+    headers = {"Authorization": f"Bearer {stack['api_key']}"}
+    return http_client(**{"base_url": stack["base_url"], "headers": headers, "timeout": 30, **options})
 
 
 async def new_key(stack: Supervisor, *permissions: str, account: str = "") -> IssuedKey:
@@ -15,12 +24,7 @@ async def new_key(stack: Supervisor, *permissions: str, account: str = "") -> Is
     return await issue_key(at["kafka"], at["valkey"], at["namespace"], owner, permissions or PERMISSIONS)
 
 
-async def key_with(stack: Supervisor, *permissions: str, account: str = "") -> dict[str, str]:
-    """Return the headers of a new key."""
-    return {"Authorization": f"Bearer {(await new_key(stack, *permissions, account=account)).api_key}"}
-
-
 async def client_with(stack: Supervisor, account: str, *permissions: str) -> httpx.AsyncClient:
     """Return a client with a key of its own."""
-    headers = await key_with(stack, *permissions, account=account)
-    return http_client(base_url=stack.stack["base_url"], headers=headers, timeout=30)
+    key = await new_key(stack, *permissions, account=account)
+    return development_client(stack.stack | {"api_key": key.api_key})

@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.types import CompactArray, CompactString, Int16, Int32, Int64, Schema, TaggedFields
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
@@ -11,7 +14,6 @@ from libs.deployment.deployment import Deployment
 from libs.kafka.topics import open_admin
 from libs.local_stack.supervisor import Supervisor
 from libs.views.valkey.hash_tags import key_base, slot_of
-from tests.support.metadata_quorum import active_controller
 
 
 @dataclass
@@ -67,3 +69,55 @@ class Members:
         """Return the fence epoch of each partition."""
         views = self.deployment.vote_views
         return [(await views.state(number)).incarnation for number in range(self.deployment.partitions)]
+
+
+TOPIC = "__cluster_metadata"
+TAGS = ("tags", TaggedFields)
+REPLICAS = CompactArray(("replica_id", Int32), ("log_end_offset", Int64), TAGS)
+QUORUM = CompactArray(
+    ("partition_index", Int32),
+    ("error_code", Int16),
+    ("leader_id", Int32),
+    ("leader_epoch", Int32),
+    ("high_watermark", Int64),
+    ("current_voters", REPLICAS),
+    ("observers", REPLICAS),
+    TAGS,
+)
+"""Of Kafka's DescribeQuorum request (KIP-595), which its Python clients do not have."""
+
+
+class DescribeQuorumResponse(Response):
+    API_KEY = 55
+    API_VERSION = 0
+    SCHEMA = Schema(
+        ("error_code", Int16),
+        ("topics", CompactArray(("topic_name", CompactString("utf-8")), ("partitions", QUORUM), TAGS)),
+        TAGS,
+    )
+
+
+class DescribeQuorumRequestStruct(RequestStruct):
+    FLEXIBLE_VERSION = True
+    API_KEY = 55
+    API_VERSION = 0
+    RESPONSE_TYPE = DescribeQuorumResponse
+    _PARTITIONS = CompactArray(("partition_index", Int32), TAGS)
+    SCHEMA = Schema(
+        ("topics", CompactArray(("topic_name", CompactString("utf-8")), ("partitions", _PARTITIONS), TAGS)), TAGS
+    )
+
+
+class DescribeQuorumRequest(Request[DescribeQuorumRequestStruct]):
+    API_KEY = 55
+
+    def build(self, request_struct_class: type[DescribeQuorumRequestStruct]) -> DescribeQuorumRequestStruct:
+        return request_struct_class([(TOPIC, [(0, {})], {})], {})
+
+
+async def active_controller(admin: AIOKafkaAdminClient) -> int:
+    """Return the node id of the controller that is active now; metadata responses name any broker instead."""
+    answer = await admin._send_request(DescribeQuorumRequest())
+    assert answer.error_code == 0, answer
+    [(_, [partition, *_], _)] = answer.topics
+    return partition[2]

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 
 from tests.support.eventually import DEADLINE_S, eventually
+from tests.support.http_clients import ok
 from tests.support.retried import final_answer
 
 
@@ -66,10 +67,7 @@ class Contest:
     async def status(self, vote: httpx.Response | str, voter: str = "v1", **query: str) -> dict[str, Any]:
         vote_id = vote if isinstance(vote, str) else vote.json()["vote_id"]
         path, params = f"{self.path}/votes/{vote_id}", query or {"voter_id": voter}
-        answer = await final_answer(lambda: self.client.get(path, params=params))
-        assert answer.status_code == 200, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
+        return ok(await final_answer(lambda: self.client.get(path, params=params)))
 
     async def allowance(self, voter: str = "v1", source: str = "c-free") -> dict[str, Any]:
         """Return the voter's allowance of one source, with `next_free_vote_at` added."""
@@ -82,10 +80,7 @@ class Contest:
     async def counts(self, *positions: str) -> dict[str, Any]:
         """Return the vote count record at or after each `Tally-Position`."""
         query: dict[str, Any] = {"sources": "true"} | ({"min_position": positions} if positions else {})
-        answer = await self.client.get(f"{self.path}/vote_updates/", params=query)
-        assert answer.status_code == 200, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
+        return ok(await self.client.get(f"{self.path}/vote_updates/", params=query))
 
     async def counts_with(self, *answers: httpx.Response) -> dict[str, Any]:
         """Return the vote count record that includes all these votes; voters have different partitions."""
@@ -94,6 +89,16 @@ class Contest:
             await self.counts(*positions[first : first + MOST_POSITIONS])
         return await self.counts(*positions[-MOST_POSITIONS:])
 
+    async def reaches(self, **figures: int) -> None:
+        """Wait until the vote count record has these figures."""
+
+        async def has_figures() -> bool:
+            counts = await self.counts()
+            assert {name: counts[name] for name in figures} == figures
+            return True
+
+        await eventually(has_figures)
+
     async def change(self, **config: Any) -> httpx.Response:
         """Change members of `contest_config`; sent again while a busy machine has not folded it in time."""
         return await final_answer(lambda: self.client.patch(self.path, json={"contest_config": config}))
@@ -101,8 +106,7 @@ class Contest:
     async def finality(self) -> str:
         """Return whether the counts are final, as their header says."""
         answer = await final_answer(lambda: self.client.get(f"{self.path}/vote_updates/"))
-        found: str = answer.headers["tally-final"]
-        return found
+        return answer.headers["tally-final"]
 
     async def becomes_final(self) -> None:
         async def is_final() -> bool:
@@ -141,8 +145,7 @@ class Api:
             lambda: self.client.post(path, json=body, headers=headers), deadline_s=self.deadline_s
         )
         assert answer.status_code in (200, 201), answer.text
-        key: str = answer.json()["key"]
-        return key
+        return answer.json()["key"]
 
 
 def moment(text: str) -> datetime:
