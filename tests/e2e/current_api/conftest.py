@@ -1,24 +1,20 @@
 """Records for the tests of fields."""
 
-import io
 from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
-from PIL import Image
 
 from libs.local_stack.supervisor import Supervisor
 from tests.e2e.current_api.records import Records
-from tests.support.http_clients import http_client
+from tests.support.pictures import picture
+from tests.support.stack_keys import development_client
 
 
 @pytest.fixture(scope="module")
 async def records(stack: Supervisor) -> AsyncIterator[Records]:
-    addresses = stack.stack
-    async with http_client(
-        base_url=addresses["base_url"], headers={"Authorization": f"Bearer {addresses['api_key']}"}, timeout=30
-    ) as client:
+    async with development_client(stack.stack) as client:
         yield Records(client, await _keys(client))
 
 
@@ -27,8 +23,6 @@ async def _keys(client: httpx.AsyncClient) -> dict[str, tuple[str, str]]:
         one, other = [(await client.post(f"/{resource}", **sent)).json()["key"] for _ in range(2)]
         return one, other
 
-    picture = io.BytesIO()
-    Image.new("RGB", (3, 2)).save(picture, "png")
     parts = {"days": [{"id": "friday"}, {"id": "saturday"}], "venues": [{"id": "main"}, {"id": "small"}]}
     return {
         "articles": await two("articles", json={}),
@@ -37,5 +31,5 @@ async def _keys(client: httpx.AsyncClient) -> dict[str, tuple[str, str]]:
         "conventions": await two("conventions", json=parts),
         "days": ("friday", "saturday"),
         "venues": ("main", "small"),
-        "images": await two("images", files={"file": ("picture.png", picture.getvalue())}),
+        "images": await two("images", files={"file": ("picture.png", picture())}),
     }

@@ -8,15 +8,13 @@ from typing import Any
 
 import httpx
 
-from tests.e2e.current_api.member_values import ITEMS, PART, SERVER, Key, Kind
-from tests.e2e.current_api.specification import FIELDS
+from tests.e2e.current_api.specification import FIELDS, ITEMS, PART, SERVER, Key, Kind
+from tests.support.http_clients import ok
 
 Document = dict[str, Any]
 Keys = Mapping[str, tuple[str, str]]
 
-MINIMUM: dict[str, Document] = {
-    "files": {"filename": "a.txt", "file_extension": "txt", "file_type": "text/plain"},
-}
+MINIMUM = {"files": {"filename": "a.txt", "file_extension": "txt", "file_type": "text/plain"}}
 ITEM: dict[str, Document] = {
     "days": {"id": "one"},
     "venues": {"id": "one"},
@@ -33,28 +31,25 @@ class Records:
     client: httpx.AsyncClient
     keys: Keys
 
-    async def create(self, resource: str, body: Document) -> httpx.Response:
-        where = f"/{resource}"
+    def address(self, resource: str) -> str:
+        """Where one is created."""
         if resource == "surveys":
-            where = f"/surveys/{uuid.uuid4().hex}"
-        elif resource == "timeslots":
-            where = f"/conventions/{self.keys['conventions'][0]}/timeslots"
-        return await self.client.post(where, json=body)
+            return f"/surveys/{uuid.uuid4().hex}"
+        if resource == "timeslots":
+            return f"/conventions/{self.keys['conventions'][0]}/timeslots"
+        return f"/{resource}"
+
+    async def create(self, resource: str, body: Document) -> httpx.Response:
+        return await self.client.post(self.address(resource), json=body)
 
     async def made(self, resource: str, body: Document) -> Document:
-        answer = await self.create(resource, body)
-        assert answer.status_code == 201, answer.text
-        record: Document = answer.json()
-        return record
+        return ok(await self.create(resource, body), 201)
 
     async def patch(self, resource: str, key: str, patch: Document) -> httpx.Response:
         return await self.client.patch(f"/{resource}/{key}", json=patch)
 
     async def read(self, resource: str, key: str) -> Document:
-        answer = await self.client.get(f"/{resource}/{key}")
-        assert answer.status_code == 200, answer.text
-        record: Document = answer.json()
-        return record
+        return ok(await self.client.get(f"/{resource}/{key}"))
 
     def body(self, resource: str, values: Mapping[str, Any]) -> Document:
         """A body with a value at each pointer, and what a body needs at least."""

@@ -5,16 +5,14 @@ from typing import Any
 import pytest
 
 from tests.e2e.current_api.records import Records
+from tests.support.http_clients import ok
 
 TEN: dict[str, Any] = {"title": "Ten votes", "vote_count": 10}
 LONG_AGO = "2001-01-01T00:00:00.000000Z"
 
 
 async def packages(records: Records, key: str, sent: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    answer = await records.patch("shops", key, {"packages": sent})
-    assert answer.status_code == 200, answer.text
-    found: list[dict[str, Any]] = answer.json()["packages"]
-    return found
+    return ok(await records.patch("shops", key, {"packages": sent}))["packages"]
 
 
 @pytest.mark.secured
@@ -52,8 +50,7 @@ async def test_cloud_settings_say_when_they_were_changed_last(records: Records) 
 
     async def settings(patch: dict[str, Any]) -> dict[str, Any]:
         answer = await records.patch("apps", app["key"], {"config": patch})
-        found: dict[str, Any] = answer.json()["config"]["cloud_settings"]
-        return found
+        return answer.json()["config"]["cloud_settings"]
 
     untouched = await settings({"cloud_settings": {"region": None, "updated": LONG_AGO}})
     assert untouched == {"region": None, "updated": None}
