@@ -1,8 +1,6 @@
 """Contests over HTTP around their end: closed automatically, reopened on request."""
 
 import asyncio
-import os
-import signal
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -17,6 +15,7 @@ from services.cli.deployment_discovery import find_addresses
 from tests.support.commands import printed, tally
 from tests.support.deployments import compare
 from tests.support.eventually import eventually
+from tests.support.frozen_process import stopped
 from tests.support.http_clients import http_client
 from tests.support.retried import final_answer
 from tests.support.voting import Api, Contest, code, hours_from_now, moment, new_id
@@ -54,12 +53,8 @@ async def left_alone(stack: Supervisor, is_over: asyncio.Event) -> None:
 
 async def frozen(stack: Supervisor, is_over: asyncio.Event) -> None:
     """No fold over the end: what was received before counts all the same, however late that is seen."""
-    pid = stack.pids["projector"]
-    os.kill(pid, signal.SIGSTOP)
-    try:
+    with stopped(stack.pids["projector"]):
         await is_over.wait()
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 async def killed_again_and_again(stack: Supervisor, is_over: asyncio.Event) -> None:
@@ -158,18 +153,27 @@ async def test_a_reopening_is_sent_again_by_its_key(api: Api) -> None:
 
 
 async def test_the_command_previews_and_reopens(api: Api, stack: Supervisor) -> None:
-    contest = await api.contest()
-
-    reopen_it = partial(tally, stack, "reopen", contest.key)
-    end = hours_from_now(1)
-    open_one = await reopen_it("--end", end)
+    contest = await api.contest(participants=3)
+    reopen_it, end = partial(tally, stack, "reopen", contest.key, "--end"), hours_from_now(1)
+    open_one = await reopen_it(end)
     assert (open_one.exit_code, "is not closed" in open_one.output) == (1, True)
-    await contest.change(end=in_seconds(-1))
-    await contest.becomes_final()
+    votes = [await contest.vote(0, "ann"), await contest.vote(0, "bob"), await contest.vote(1, "ann")]
+    await contest.counts_with(*votes)
+    await contest.end()
+    rejected = f"/participants/{contest.participants[0]}"
+    assert (await api.client.patch(rejected, json={"status": "rejected"})).json()["waits_for_reopening"]
     for wrong in ("tomorrow", in_seconds(-1)):
-        assert (await reopen_it("--end", wrong)).exit_code == 2
-    preview = await reopen_it("--end", end)
+        assert (await reopen_it(wrong)).exit_code == 2
+    preview = await reopen_it(end)
     assert (preview.exit_code, "--execute" in preview.output) == (0, True)
-    assert await contest.finality() == "final"
-    assert printed(await reopen_it("--end", end, "--execute", "--json"))["executed"] is True
-    assert (await contest.vote(0, voter="again")).status_code == 201
+    assert "approved -> rejected 2 -> -" in " ".join(preview.stdout.split())
+    rows = printed(await reopen_it(end, "--json"))["participants"]
+    assert [[row[name] for name in ("status", "votes", "rank")] for row in rows] == [
+        [["approved", "rejected"], [2, None], [1, None]],
+        [["approved", "approved"], [1, 1], [2, 1]],
+        [["approved", "approved"], [0, 0], [3, 2]],
+    ]
+    assert (await contest.finality(), (await contest.counts())["count"]) == ("final", 3)
+    assert printed(await reopen_it(end, "--execute", "--json"))["executed"] is True
+    assert (await contest.counts())["count"] == 1
+    assert (await contest.vote(1, voter="again")).status_code == 201

@@ -1,36 +1,32 @@
 """Log-in of browsers: the cookie has the permissions of its API key, while that is valid."""
 
 import time
+import webbrowser
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from hashlib import sha256
-from typing import Any
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from itsdangerous import TimestampSigner
 
-from libs.catalogue.api_keys import IssuedKey, find_key, revoke_key
+from libs.catalogue.api_keys import IssuedKey
 from libs.local_stack.supervisor import Supervisor
 from libs.storage.object_store import open_store
 from libs.storage.secret_rings import SecretRing
 from libs.web.door.sessions import COOKIE, SECURE_COOKIE, SESSION_S, TICKET_S, Sessions
-from tests.support.catalogue import Catalogue, open_catalogue
+from tests.support.commands import run, tally_json
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
+from tests.support.positions import HeldSecrets
 from tests.support.stack_keys import new_key
 from tests.support.voting import Api
 
 SESSION = "/dashboard/session"
 Issue = Callable[..., Awaitable[IssuedKey]]
-
-
-@pytest.fixture
-async def catalogue(stack: Supervisor) -> AsyncIterator[Catalogue]:
-    found = stack.stack
-    async with open_catalogue(found["kafka"], found["valkey"], found["namespace"]) as catalogue:
-        yield catalogue
 
 
 @pytest.fixture
@@ -79,6 +75,10 @@ async def test_a_session_reads_what_its_key_reads(api: Api, browser: httpx.Async
         assert (await browser.head(path)).status_code == 200, path
     refused = await browser.post(f"{contest.path}/votes", json={"participant_key": "p", "voter_id": "v"})
     assert (refused.status_code, refused.json()["permission"]) == (403, "votes:write")
+    # who may only edit contests logs in to the studio
+    assert (await log_in(browser, await issue("content:read", "content:write"))).status_code == 200
+    assert (await browser.get(contest.path)).status_code == 200
+    assert (await browser.get(f"{contest.path}/vote_updates")).status_code == 403
 
 
 async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(
@@ -106,15 +106,6 @@ async def test_a_key_without_a_page_and_an_unknown_one_open_none(browser: httpx.
     assert not browser.cookies
 
 
-async def test_who_may_only_edit_contests_logs_in_to_the_studio(
-    api: Api, browser: httpx.AsyncClient, issue: Issue
-) -> None:
-    contest = await api.contest()
-    assert (await log_in(browser, await issue("content:read", "content:write"))).status_code == 200
-    assert (await browser.get(contest.path)).status_code == 200
-    assert (await browser.get(f"{contest.path}/vote_updates")).status_code == 403
-
-
 async def test_writing_wants_the_origin_of_the_page(
     api: Api, browser: httpx.AsyncClient, issue: Issue, stack: Supervisor
 ) -> None:
@@ -125,14 +116,13 @@ async def test_writing_wants_the_origin_of_the_page(
     for origin in foreign:
         refused = await browser.post(f"{contest.path}/votes", json=vote, headers={"origin": origin})
         assert (refused.status_code, "Origin" in refused.json()["detail"]) == (401, True), origin
-    without = http_client(base_url=stack.stack["base_url"], cookies=browser.cookies)
-    async with without:
+    async with http_client(base_url=stack.stack["base_url"], cookies=browser.cookies) as without:
         assert (await without.post(f"{contest.path}/votes", json=vote)).status_code == 401
         assert (await without.delete(SESSION)).status_code == 401
         assert (await without.get("/contests")).status_code == 200
     assert (await browser.post(f"{contest.path}/votes", json=vote)).status_code == 201
-    body: dict[str, Any] = {"api_key": stack.stack["api_key"]}
-    assert (await browser.post(SESSION, json=body, headers={"origin": foreign[0]})).status_code == 401
+    own_key = {"api_key": stack.stack["api_key"]}
+    assert (await browser.post(SESSION, json=own_key, headers={"origin": foreign[0]})).status_code == 401
 
 
 async def test_a_forged_or_expired_cookie_is_no_session(
@@ -144,10 +134,7 @@ async def test_a_forged_or_expired_cookie_is_no_session(
     (secret,) = await signing()
     fresh, late = (signed(secret, b"session", key.key_id, SESSION_S + late_s) for late_s in (-60, 60))
 
-    async def another(again: bool = False) -> tuple[bytes, ...]:
-        return (b"x" * 32,)
-
-    others = Sessions(another)
+    others = Sessions(HeldSecrets(b"x" * 32))
     for value, status in (
         (mine, 200),
         (fresh, 200),
@@ -193,13 +180,11 @@ async def test_a_session_makes_no_ticket_and_so_no_later_session(browser: httpx.
 
 
 @pytest.mark.secured
-async def test_revoking_the_key_ends_its_sessions(
-    browser: httpx.AsyncClient, issue: Issue, catalogue: Catalogue
-) -> None:
+async def test_revoking_the_key_ends_its_sessions(api: Api, browser: httpx.AsyncClient, issue: Issue) -> None:
     key = await issue("results:read", "content:read")
     await log_in(browser, key)
     assert (await browser.get("/contests")).status_code == 200
-    await revoke_key(catalogue.writer, await find_key(catalogue.views, key.key_id))
+    assert (await api.client.delete(f"/keys/{key.key_id}")).status_code == 204
 
     async def refused() -> bool:
         answers = [await browser.get(path) for path in ("/contests", SESSION)]
@@ -260,3 +245,25 @@ async def test_a_session_says_when_it_ends_and_draws_codes_of_web_addresses_only
     assert b"xmlns" in drawn.content
     for text in ("javascript:alert(1)", "", "https://" + 300 * "x"):
         assert (await browser.get(code, params={"text": text})).status_code == 422
+
+
+async def test_the_command_opens_an_address_that_logs_in_once(
+    browser: httpx.AsyncClient, stack: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    monkeypatch.setenv("DISPLAY", ":7")
+    address = (await tally_json(stack, "dashboard", "c/1"))["dashboard_url"]
+    assert opened == [address]
+    found = urlsplit(address)
+    assert found.path == "/dashboard/contests/c%2F1"
+    assert stack.stack["api_key"] not in address
+    ticket = found.fragment.removeprefix("ticket=")
+    for status in (200, 401):
+        assert (await browser.post(SESSION, json={"ticket": ticket})).status_code == status
+
+
+async def test_the_command_says_the_way_out_without_a_stack(tmp_path: Path) -> None:
+    done = await run("dashboard", "--data-dir", tmp_path, "--no-browser")
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert "tally up" in done.stderr

@@ -1,13 +1,11 @@
 """`tally erase-contest-secret`: voters can no longer be looked up, and counts stay the same."""
 
-from collections.abc import Callable
 from functools import partial
 
 import httpx
 import pytest
 
 from libs.catalogue.contests.closing_record import erased
-from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS
 from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
@@ -26,23 +24,9 @@ async def a_voted_contest(api: Api) -> tuple[Contest, httpx.Response]:
     """Closed, with one vote."""
     contest = await api.contest()
     vote = await contest.vote(0, vote_id="v")
-    await contest.counts(vote.headers["tally-position"])
+    await contest.counts_with(vote)
     await contest.end()
     return contest, vote
-
-
-async def seal(stack: Supervisor, contest: Contest) -> None:
-    def change(document: Document) -> Document:
-        return document | {"seal": {"seq": 1, "sha256": "0" * 64, "sealed_at": 1}}
-
-    await amend(stack, contest, change)
-
-
-async def amend(stack: Supervisor, contest: Contest, change: Callable[[Document], Document]) -> None:
-    """Change the contest's record past the API."""
-    async with Deployment(find_addresses(stack.data_dir)) as deployment:
-        account = await deployment.catalogue.owner_of(contest.key)
-        await (await deployment.catalogue.record_service()).amend(CONTESTS, account, contest.key, change)
 
 
 async def look_ups(contest: Contest, vote: httpx.Response) -> list[tuple[int, str | None]]:
@@ -62,7 +46,7 @@ async def test_only_a_sealed_contest_loses_its_secret_and_a_preview_destroys_not
     contest, vote = await a_voted_contest(api)
     refused = await tally(stack, "erase-contest-secret", contest.key, "--execute")
     assert (refused.exit_code, "tally seal" in refused.stderr) == (1, True)
-    await seal(stack, contest)
+    await tally_json(stack, "seal", contest.key, "--execute")
     preview = await tally(stack, "erase-contest-secret", contest.key)
     assert preview.exit_code == 0
     assert "can never be reopened" in preview.stdout
@@ -75,7 +59,7 @@ async def test_only_a_sealed_contest_loses_its_secret_and_a_preview_destroys_not
 async def test_every_look_up_by_voter_is_gone_and_the_counts_stay(api: Api, stack: Supervisor) -> None:
     contest, vote = await a_voted_contest(api)
     before = await contest.counts()
-    await seal(stack, contest)
+    await tally_json(stack, "seal", contest.key, "--execute")
     assert (await contest.status(vote))["status"] == "counted"
     erased_at = (await tally_json(stack, "erase-contest-secret", contest.key, "--execute"))["erased_at"]
 
@@ -97,9 +81,11 @@ async def test_every_look_up_by_voter_is_gone_and_the_counts_stay(api: Api, stac
 async def test_an_erased_contest_is_never_reopened(api: Api, stack: Supervisor) -> None:
     """Nor where the command was stopped before it had destroyed the secret; it goes on where it was."""
     contest, vote = await a_voted_contest(api)
-    await seal(stack, contest)
+    await tally_json(stack, "seal", contest.key, "--execute")
     assert (await contest.status(vote))["status"] == "counted"
-    await amend(stack, contest, partial(erased, now=1))
+    async with Deployment(find_addresses(stack.data_dir)) as deployment:
+        account, records = await deployment.catalogue.owner_of(contest.key), deployment.catalogue.record_service()
+        await (await records).amend(CONTESTS, account, contest.key, partial(erased, now=1))
     end = hours_from_now(1)
     answer = await api.client.post(f"/contests/{contest.key}/reopen", json={"end": end})
     assert code(answer) == (409, "contest_final")

@@ -56,8 +56,8 @@ ALWAYS_THERE = {"/", "/livez", "/asyncapi", "/metrics"}
 """Paths that need only the process itself."""
 
 
-async def test_every_operation_says_what_it_does_how_it_fails_and_for_whom(api: Api) -> None:
-    document: dict[str, Any] = (await api.client.get("/openapi.json")).json()
+def test_every_operation_says_what_it_does_how_it_fails_and_for_whom() -> None:
+    document = read_tracked()
     groups = [tag["name"] for tag in document["tags"] if tag["description"]]
     order = []
     for path, methods in document["paths"].items():
@@ -76,15 +76,9 @@ async def test_every_operation_says_what_it_does_how_it_fails_and_for_whom(api: 
     assert order == sorted(order)
 
 
-async def test_every_parameter_and_field_of_the_current_api_is_described(api: Api) -> None:
-    document: dict[str, Any] = (await api.client.get("/openapi.json")).json()
+def test_every_parameter_and_field_of_the_current_api_is_described() -> None:
+    document = read_tracked()
     reached: dict[str, Any] = {}
-
-    def target(value: dict[str, Any]) -> dict[str, Any]:
-        place = value.get("$ref", "").removeprefix("#/components/")
-        kind, _, name = place.partition("/")
-        found: dict[str, Any] = document["components"][kind][name] if place else value
-        return found
 
     def reach(value: Any, where: str) -> None:
         """Every field of what is there, by its place."""
@@ -94,7 +88,7 @@ async def test_every_parameter_and_field_of_the_current_api_is_described(api: Ap
         elif "$ref" in value:
             if value["$ref"] not in reached:
                 reached[value["$ref"]] = {"description": "A component."}
-                reach(target(value), value["$ref"].rpartition("/")[2])
+                reach(resolved(document, value), value["$ref"].rpartition("/")[2])
         elif isinstance(value, dict):
             for name, item in value.items():
                 if name == "properties":
@@ -104,15 +98,16 @@ async def test_every_parameter_and_field_of_the_current_api_is_described(api: Ap
                     reach(item, where)
 
     def is_described(value: dict[str, Any]) -> bool:
-        choices = [target(choice) for choice in value.get("anyOf", []) + value.get("allOf", [])]
-        return any("description" in each for each in (value, target(value), *choices))
+        choices = [resolved(document, choice) for choice in value.get("anyOf", []) + value.get("allOf", [])]
+        return any("description" in each for each in (value, resolved(document, value), *choices))
 
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             if "legacy" not in operation["tags"]:
                 where = f"{method.upper()} {path}"
                 reached |= {
-                    f"{where} {n}": target(schema) for n, schema in enumerate(operation.get("parameters", ()))
+                    f"{where} {n}": resolved(document, schema)
+                    for n, schema in enumerate(operation.get("parameters", ()))
                 }
                 reach([operation["responses"], operation.get("requestBody", {})], where)
     assert len(reached) > 500
@@ -121,8 +116,8 @@ async def test_every_parameter_and_field_of_the_current_api_is_described(api: Ap
     assert not silent
 
 
-async def test_every_link_leads_to_an_operation_with_the_parameters_that_it_gives(api: Api) -> None:
-    document: dict[str, Any] = (await api.client.get("/openapi.json")).json()
+def test_every_link_leads_to_an_operation_with_the_parameters_that_it_gives() -> None:
+    document = read_tracked()
     operations = {
         operation["operationId"]: operation
         for methods in document["paths"].values()

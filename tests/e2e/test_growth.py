@@ -2,32 +2,31 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
-from typer.testing import CliRunner
+from typer.testing import Result
 
 from libs.deployment.deployment import Deployment
 from libs.local_stack.servers import Servers
 from libs.local_stack.supervisor import Supervisor
-from services.cli.__main__ import app
 from services.cli.deployment_discovery import find_addresses
-from tests.e2e.growing_deployment import (
-    FIRST,
-    LATER,
-    Tally,
-    accepted,
-    contest_of_the_later_topic,
-    sealed,
-    tally_on,
-)
+from tests.support import commands
+from tests.support.eventually import eventually
 from tests.support.own_stack import open_own_stack
 from tests.support.positions import decoded
+from tests.support.retried import final_answer
 from tests.support.voting import Api, Contest, new_id
 
 pytestmark = pytest.mark.slow
+FIRST, LATER = 2, 3
+"""Partitions of the two topics."""
+Tally = Callable[..., Awaitable[Result]]
+"""Runs a command on the deployment; it must succeed."""
 SETTLE_S = 4.0
 """Enough for the brokers' metadata on a busy machine."""
 
@@ -42,7 +41,43 @@ async def stack(servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def tally(stack: Supervisor) -> Tally:
-    return tally_on(stack)
+    async def run(*arguments: str | Path) -> Result:
+        done = await commands.tally(stack, *arguments)
+        assert done.exit_code == 0, done.output
+        return done
+
+    return run
+
+
+async def accepted(contest: Contest, voter: str) -> httpx.Response:
+    """The answer of a vote, sent again with its id while a busy machine answers 503."""
+    vote_id = new_id()
+    answer = await final_answer(lambda: contest.vote(0, voter=voter, vote_id=vote_id))
+    assert answer.status_code in (200, 201), answer.text
+    return answer
+
+
+async def contest_of_the_later_topic(api: Api, deployment: Deployment) -> Contest:
+    """The first contest that is created in the topic that the growth created."""
+
+    async def created() -> Contest | None:
+        contest = await api.contest(participants=1)
+        _, stored = await deployment.catalogue.contest_record(contest.key)
+        return contest if stored.document.get("votes_from") == FIRST else None
+
+    found = await eventually(created, every_s=1)
+    assert found is not None
+    return found
+
+
+async def sealed(tally: Tally, contest: Contest, file: Path) -> dict[str, Any]:
+    """The certificate of the contest, which ends now."""
+    await contest.end(final=False)
+    await tally("seal", contest.key, "--execute")
+    shown = (await tally("certificate", "show", contest.key, "--json")).output
+    await asyncio.to_thread(file.write_text, shown)
+    await tally("certificate", "verify", file)
+    return json.loads(shown)
 
 
 @asynccontextmanager
@@ -108,9 +143,5 @@ async def test_contests_before_and_after_a_growth_vote_close_seal_replay_and_ver
     await tally("export", "--to", tmp_path / "export")
     for each in (old, new):
         file = tmp_path / f"{each.key}.json"
-        done = await asyncio.to_thread(
-            CliRunner().invoke,
-            app,
-            ["certificate", "verify", str(file), "--export", str(tmp_path / "export")],
-        )
+        done = await commands.run("certificate", "verify", file, "--export", tmp_path / "export")
         assert done.exit_code == 0, done.output

@@ -1,21 +1,17 @@
 """Later states of a purchase: renewals, cancellations, expiries and refunds, in whichever order they arrive."""
 
-import time
 from typing import Any
 
 import httpx
 import pytest
 
-from libs.tally.time_conversion import timestamp
 from tests.support.purchases_over_http import PURCHASES, becomes, purchase, send, wait_for_paid_votes
-from tests.support.voting import Api, code, new_id
+from tests.support.voting import Api, code, hours_from_now, moment, new_id
 
 
 def in_hours(hours: float) -> str:
     """Return a time as the API writes it."""
-    found = timestamp(time.time_ns() // 1000 + int(hours * 3_600_000_000))
-    assert found is not None
-    return found
+    return moment(hours_from_now(hours)).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def a_subscription(state: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
@@ -32,8 +28,7 @@ async def report(client: httpx.AsyncClient, body: dict[str, Any]) -> tuple[dict[
 
 
 async def read(client: httpx.AsyncClient, record: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = (await client.get(f"/api/purchases/{record['key']}")).json()
-    return found
+    return (await client.get(f"/api/purchases/{record['key']}")).json()
 
 
 async def test_a_renewal_a_cancellation_and_an_expiry_come_in_after_one_another(api: Api) -> None:
@@ -95,13 +90,10 @@ async def test_access_lasts_through_the_grace_period(api: Api) -> None:
 async def test_an_expiration_alone_replaces_only_that_member(api: Api) -> None:
     body = a_subscription({"is_auto_renew": True, "expiration": in_hours(1), "access": True})
     await report(api.client, body)
-    later = in_hours(48)
-    record, changed = await report(
-        api.client, {name: body[name] for name in body if name != "subscription"} | {"expiration": later}
-    )
+    later, unstated = in_hours(48), {name: body[name] for name in body if name != "subscription"}
+    record, changed = await report(api.client, unstated | {"expiration": later})
     expected = {"is_auto_renew": True, "grace_end": None, "expiration": later, "access": True}
     assert (record["subscription"], changed) == (expected, True)
-    unstated = {name: body[name] for name in body if name != "subscription"}
     assert await report(api.client, unstated) == (record, False)
 
 

@@ -1,4 +1,7 @@
-"""The screens of a show: each receives what the show allows now, by a key or by a link, and nothing else."""
+"""The show of a contest: its control desks, and its screens.
+
+Each screen receives what the show allows now, by a key or by a link, and nothing else.
+"""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -9,10 +12,23 @@ from typing import Any
 import httpx
 import pytest
 
+from libs.local_stack.supervisor import Supervisor
 from tests.services.query.streams.stream_clients import EndOfStream, Event, Stream
-from tests.support.http_clients import http_client
+from tests.support.http_clients import http_client, ok
 from tests.support.network_traffic import contains
+from tests.support.stack_keys import client_with
 from tests.support.voting import Api, Contest, code, hours_from_now, running
+
+SAVED = {
+    "state": "live",
+    "held_at": None,
+    "revealed": 0,
+    "reveals": "counts",
+    "is_released": False,
+    "released_at": None,
+    "call_to_vote": {"is_shown": False, "url": None, "text": None},
+    "message": None,
+}
 
 
 @dataclass
@@ -31,13 +47,11 @@ class Screen:
 
     async def board(self, check: Callable[[dict[str, Any]], bool] = lambda _: True) -> dict[str, Any]:
         event = await self.until(lambda event: event.name == "board" and check(event.data))
-        board: dict[str, Any] = event.data
-        return board
+        return event.data
 
     async def phase(self, state: str) -> dict[str, Any]:
         event = await self.until(lambda event: event.name == "phase" and event.data["show"]["state"] == state)
-        phase: dict[str, Any] = event.data
-        return phase
+        return event.data
 
     @property
     def text(self) -> str:
@@ -55,10 +69,7 @@ async def screen(client: httpx.AsyncClient, contest: Contest, link: str | None =
 
 
 async def direct(contest: Contest, **show: Any) -> dict[str, Any]:
-    answer = await contest.client.put(f"{contest.path}/show", json=show)
-    assert answer.status_code == 200, answer.text
-    body: dict[str, Any] = answer.json()
-    return body
+    return ok(await contest.client.put(f"{contest.path}/show", json=show))
 
 
 async def lead(contest: Contest, *votes: int, to: str = "") -> None:
@@ -80,15 +91,72 @@ def shown(board: dict[str, Any]) -> list[tuple[int, int]]:
 
 
 async def link_of(contest: Contest, **members: Any) -> dict[str, Any]:
-    made = await contest.client.post(f"{contest.path}/links", json=members)
-    assert made.status_code == 201, made.text
-    body: dict[str, Any] = made.json()
-    return body
+    return ok(await contest.client.post(f"{contest.path}/links", json=members), 201)
 
 
 def token(link: dict[str, Any]) -> str:
-    found: str = link["url"].partition("#link=")[2]
-    return found
+    return link["url"].partition("#link=")[2]
+
+
+async def test_two_desks_see_the_truth_and_do_not_overwrite_each_other(api: Api) -> None:
+    contest = await api.contest()
+    show = f"{contest.path}/show"
+    first = await api.client.get(show)
+    assert (first.status_code, first.json()) == (200, SAVED | {"contest_key": contest.key, "updated": None})
+    held = await api.client.put(show, json={"state": "held"}, headers={"if-match": first.headers["etag"]})
+    assert (held.status_code, held.json()["state"], held.json()["held_at"] is not None) == (200, "held", True)
+    late = await api.client.put(show, json={"state": "live"}, headers={"if-match": first.headers["etag"]})
+    assert code(late) == (412, "version_conflict")
+    seen = await api.client.get(show)
+    assert (seen.json(), seen.headers["etag"]) == (held.json(), held.headers["etag"])
+    unchanged = await api.client.get(show, headers={"if-none-match": held.headers["etag"]})
+    assert unchanged.status_code == 304
+    # what was read can be sent back, with a change; since when it is held stays until a reveal begins
+    noted = await api.client.put(show, json=seen.json() | {"message": "Now!"})
+    assert noted.json()["held_at"] == held.json()["held_at"]
+    revealing = await api.client.put(show, json=noted.json() | {"state": "reveal"})
+    assert revealing.json()["held_at"] > held.json()["held_at"]
+    further = await api.client.put(show, json=revealing.json() | {"revealed": 2})
+    assert (further.json()["held_at"], further.json()["revealed"]) == (revealing.json()["held_at"], 2)
+    live = await api.client.put(show, json={})
+    assert live.json() == SAVED | {"contest_key": contest.key, "updated": live.json()["updated"]}
+
+
+async def test_who_may_not_direct_the_show_only_reads_it(api: Api, stack: Supervisor) -> None:
+    contest = await api.contest()
+    async with await client_with(stack, stack.stack["account"], "results:read") as wall:
+        assert (await wall.get(f"{contest.path}/show")).status_code == 200
+        refused = await wall.put(f"{contest.path}/show", json={})
+        assert (code(refused), refused.json()["permission"]) == ((403, "forbidden"), "show:control")
+    assert code(await api.client.put("/contests/none/show", json={})) == (404, "not_found")
+    assert code(await api.client.get("/contests/none/show")) == (404, "not_found")
+    wrong = await api.client.put(f"{contest.path}/show", json={"state": "paused", "revealed": -1})
+    assert code(wrong) == (422, "validation_failed")
+    assert {error["pointer"] for error in wrong.json()["errors"]} == {"/state", "/revealed"}
+
+
+@pytest.mark.secured
+async def test_a_result_released_by_hand_stays_hidden_after_the_end_until_the_release(
+    api: Api, legacy: httpx.AsyncClient, anonymous: httpx.AsyncClient
+) -> None:
+    contest = await api.contest(
+        body=running(result_release="by_hand", vote_visibility="hidden_until_vote", end=hours_from_now(1))
+    )
+    receipt = (await contest.vote(0)).json()["receipt"]
+    assert (await contest.change(end=hours_from_now(-0.001))).status_code == 200
+
+    async def counts() -> list[Any]:
+        public = f"/public{contest.path}/results"
+        return [
+            (await anonymous.get(public)).json()["count"],
+            (await anonymous.get(public, params={"receipt": receipt})).json()["count"],
+            (await legacy.get(contest.path)).json()["total_vote_count"],
+        ]
+
+    assert (await counts())[:2] == [None, None]
+    released = await api.client.put(f"{contest.path}/show", json={"is_released": True})
+    assert released.json()["released_at"] is not None
+    assert await counts() == [1, 1, 1]
 
 
 async def test_a_held_screen_receives_no_later_vote_and_a_reveal_only_the_places_that_are_due(api: Api) -> None:
@@ -181,31 +249,28 @@ async def test_a_reveal_after_the_end_is_final_and_comes_before_the_release(api:
 
 
 @pytest.mark.secured
-async def test_a_link_opens_the_screens_of_its_contest_until_it_is_revoked(api: Api) -> None:
+async def test_a_link_opens_the_screens_of_its_contest_until_it_is_revoked(
+    api: Api, anonymous: httpx.AsyncClient
+) -> None:
     contest, other = await api.contest(2), await api.contest(2)
     await lead(contest, 2, 1)
     link = await link_of(contest, name="Hall")
     assert (link["contest_key"], link["name"]) == (contest.key, "Hall")
     listed = await api.client.get(f"{contest.path}/links")
     assert listed.json() == {"data": [link], "next": None}
-    async with http_client(base_url=api.client.base_url) as anyone:
-        async with screen(anyone, contest, token(link)) as wall:
-            assert shown(await wall.board()) == [(1, 2), (2, 1)]
-            await direct(contest, state="held")
-            await wall.phase("held")
-            revoked = await api.client.delete(f"{contest.path}/links/{link['key']}")
-            assert revoked.status_code == 204
-            with pytest.raises(EndOfStream):
-                await wall.until(lambda _: False)
-        for target, given in (
-            (contest, token(link)),
-            (other, token(link)),
-            (contest, link["key"]),
-            (contest, "x.y"),
-        ):
-            answer = await anyone.get(f"{target.path}/show/stream", headers={"tally-link": given})
-            assert code(answer) == (401, "unauthorized")
-        assert code(await anyone.get(f"{contest.path}/show/stream")) == (401, "unauthorized")
+    async with screen(anonymous, contest, token(link)) as wall:
+        assert shown(await wall.board()) == [(1, 2), (2, 1)]
+        await direct(contest, state="held")
+        await wall.phase("held")
+        revoked = await api.client.delete(f"{contest.path}/links/{link['key']}")
+        assert revoked.status_code == 204
+        with pytest.raises(EndOfStream):
+            await wall.until(lambda _: False)
+    of_link = token(link)
+    for target, given in ((contest, of_link), (other, of_link), (contest, link["key"]), (contest, "x.y")):
+        answer = await anonymous.get(f"{target.path}/show/stream", headers={"tally-link": given})
+        assert code(answer) == (401, "unauthorized")
+    assert code(await anonymous.get(f"{contest.path}/show/stream")) == (401, "unauthorized")
     assert code(await api.client.delete(f"{contest.path}/links/{link['key']}")) == (404, "not_found")
 
 
@@ -223,7 +288,7 @@ async def test_a_link_opens_neither_another_contest_nor_anything_but_the_screens
     assert code(ended) == (404, "not_found")
 
 
-async def test_a_link_has_an_end_and_needs_the_permission_to_direct_the_show(api: Api) -> None:
+async def test_a_link_has_an_end_and_needs_the_permission_to_direct_the_show(api: Api, stack: Supervisor) -> None:
     contest = await api.contest()
     for expires in (hours_from_now(-1), hours_from_now(24 * 400)):
         refused = await api.client.post(f"{contest.path}/links", json={"expires": expires})
@@ -231,8 +296,7 @@ async def test_a_link_has_an_end_and_needs_the_permission_to_direct_the_show(api
         assert [error["pointer"] for error in refused.json()["errors"]] == ["/expires"]
     by_default = await link_of(contest)
     assert hours_from_now(24 * 6) < by_default["expires"] < hours_from_now(24 * 8)
-    key = (await api.client.post("/keys", json={"permissions": ["results:read"]})).json()["api_key"]
-    async with http_client(base_url=api.client.base_url, headers={"authorization": f"Bearer {key}"}) as reader:
+    async with await client_with(stack, stack.stack["account"], "results:read") as reader:
         for send in (reader.get, reader.post):
             answer = await send(f"{contest.path}/links")
             assert (code(answer), answer.json()["permission"]) == ((403, "forbidden"), "show:control")

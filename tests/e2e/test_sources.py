@@ -6,15 +6,14 @@ from typing import Any
 import pytest
 
 from libs.local_stack.supervisor import Supervisor
-from tests.support.eventually import eventually
+from tests.support.retried import final_answer
 from tests.support.sources import Source, a_source
 from tests.support.stack_keys import client_with
 from tests.support.voting import Api, code, new_id
 
 
 def total_of(record: dict[str, Any], source: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(row for row in record["total_vote_sources"] if row["source"] == source)
-    return found
+    return next(row for row in record["total_vote_sources"] if row["source"] == source)
 
 
 async def test_a_count_that_goes_down_is_held_until_it_is_permitted(api: Api) -> None:
@@ -75,10 +74,6 @@ async def test_a_retired_source_takes_no_reports_and_keeps_its_counts(api: Api) 
     assert await sms.counted(await sms.report(A=6)) == [6, 0]
 
 
-async def _counts(source: Source, count: int) -> bool:
-    return bool((await source.contest.counts())["count"] == count)
-
-
 async def test_reporting_needs_the_permission(api: Api, stack: Supervisor) -> None:
     sms = await a_source(api, "A")
     async with await client_with(
@@ -94,45 +89,40 @@ async def test_reporting_needs_the_permission(api: Api, stack: Supervisor) -> No
             assert (code(answer), answer.json()["permission"]) == ((403, "forbidden"), "sources:write")
 
 
-ROW = {"mapped_id": "A", "count": 1}
+ROW: dict[str, Any] = {"mapped_id": "A", "count": 1}
+WRONG_ROWS: dict[str, list[Any]] = {
+    "mapped_id": ["", "x" * 129, "a\0b", 1],
+    "count": [-1, 10**12 + 1, 1.5],
+    "unique_voter_count": [-1],
+    "anonymous_voter_count": [True],
+    "participant_key": ["p"],
+}
+WRONG: dict[str, list[dict[str, Any]]] = {
+    "/report_id": [{"report_id": wrong} for wrong in (None, "", "a b", "x" * 65)],
+    "/reported_at": [{"reported_at": "yesterday"}],
+    "/allow_decrease": [{"allow_decrease": "yes"}],
+    "/extra": [{"extra": 1}],
+    "": [{"counts": []}],
+    "/counts": [{"counts": None}, {"counts": {}}, {"counts": [ROW, ROW]}],
+    "/counts/0": [{"counts": [ROW | {"unique_voter_count": 3, "anonymous_voter_count": 4}]}],
+    **{
+        f"/counts/0/{member}": [{"counts": [ROW | {member: wrong}]} for wrong in values]
+        for member, values in WRONG_ROWS.items()
+    },
+}
+WRONG["/counts"] += [{"counts": [ROW | {"mapped_id": str(number)} for number in range(251)]}]
+WRONG["/counts/0/mapped_id"] += [{"counts": [{"count": 1}]}]
+WRONG["/counts/0/count"] += [{"counts": [{"mapped_id": "A"}]}]
+"""Changes of a report by the pointer of their refusal."""
 
 
-@pytest.mark.parametrize(
-    ("change", "pointer"),
-    [
-        ({"report_id": None}, "/report_id"),
-        ({"report_id": ""}, "/report_id"),
-        ({"report_id": "a b"}, "/report_id"),
-        ({"report_id": "x" * 65}, "/report_id"),
-        ({"reported_at": "yesterday"}, "/reported_at"),
-        ({"allow_decrease": "yes"}, "/allow_decrease"),
-        ({"extra": 1}, "/extra"),
-        ({"counts": None}, "/counts"),
-        ({"counts": {}}, "/counts"),
-        ({"counts": []}, ""),
-        ({"counts": [ROW, ROW]}, "/counts"),
-        ({"counts": [{"mapped_id": str(number), "count": 1} for number in range(251)]}, "/counts"),
-        ({"counts": [{"count": 1}]}, "/counts/0/mapped_id"),
-        ({"counts": [ROW | {"mapped_id": ""}]}, "/counts/0/mapped_id"),
-        ({"counts": [ROW | {"mapped_id": "x" * 129}]}, "/counts/0/mapped_id"),
-        ({"counts": [ROW | {"mapped_id": "a\0b"}]}, "/counts/0/mapped_id"),
-        ({"counts": [ROW | {"mapped_id": 1}]}, "/counts/0/mapped_id"),
-        ({"counts": [{"mapped_id": "A"}]}, "/counts/0/count"),
-        ({"counts": [ROW | {"count": -1}]}, "/counts/0/count"),
-        ({"counts": [ROW | {"count": 10**12 + 1}]}, "/counts/0/count"),
-        ({"counts": [ROW | {"count": 1.5}]}, "/counts/0/count"),
-        ({"counts": [ROW | {"unique_voter_count": -1}]}, "/counts/0/unique_voter_count"),
-        ({"counts": [ROW | {"anonymous_voter_count": True}]}, "/counts/0/anonymous_voter_count"),
-        ({"counts": [ROW | {"participant_key": "p"}]}, "/counts/0/participant_key"),
-        ({"counts": [ROW | {"unique_voter_count": 3, "anonymous_voter_count": 4}]}, "/counts/0"),
-    ],
-)
-async def test_a_report_that_is_none_says_where(api: Api, change: dict[str, Any], pointer: str) -> None:
-    answer = await api.client.post(
-        "/contests/none/vote_sources/sms/counts", json={"report_id": "r", "counts": [ROW]} | change
-    )
-    assert code(answer) == (422, "validation_failed")
-    assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
+@pytest.mark.parametrize("pointer", WRONG)
+async def test_a_report_that_is_none_says_where(api: Api, pointer: str) -> None:
+    path, report = "/contests/none/vote_sources/sms/counts", {"report_id": "r", "counts": [ROW]}
+    for change in WRONG[pointer]:
+        answer = await api.client.post(path, json=report | change)
+        assert code(answer) == (422, "validation_failed"), change
+        assert [error["pointer"] for error in answer.json()["errors"]] == [pointer], change
 
 
 async def test_a_source_has_a_bounded_number_of_ids(api: Api) -> None:
@@ -151,14 +141,11 @@ async def test_reports_outlive_the_projector(api: Api, stack: Supervisor) -> Non
 
     async def insist() -> None:
         """One report, sent until it is answered."""
-        report_id = new_id()
-
-        async def answered() -> bool:
-            return (await sms.send(report_id, counts=[{"mapped_id": "A", "count": 1}])).status_code == 202
-
-        await eventually(answered)
+        report_id, counts = new_id(), [{"mapped_id": "A", "count": 1}]
+        answer = await final_answer(lambda: sms.send(report_id, counts=counts))
+        assert answer.status_code == 202, answer.text
 
     for _ in range(2):
         await asyncio.gather(*(insist() for _ in range(5)), stack.kill("projector"))
         sent += 5
-    await eventually(lambda: _counts(sms, sent))
+    await sms.contest.reaches(count=sent)

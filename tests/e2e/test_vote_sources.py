@@ -79,14 +79,12 @@ async def test_of_many_registrations_at_once_one_is_the_first(api: Api) -> None:
     assert len(listed) == 1
 
 
-@pytest.mark.parametrize(
-    "name", ["c-free", "c-paid", "c-", "c-sms", "a b", "x" * 65, "é", "a:b", "a~b", "%2E", "%2e%2e"]
-)
-async def test_other_names_are_refused(api: Api, name: str) -> None:
+async def test_other_names_are_refused(api: Api) -> None:
     contest = await api.contest(participants=0)
-    answer = await Source(contest, name).put()
-    assert code(answer) == (422, "validation_failed")
-    assert "c-" in answer.json()["detail"]
+    for name in ("c-free", "c-paid", "c-", "c-sms", "a b", "x" * 65, "é", "a:b", "a~b", "%2E", "%2e%2e"):
+        answer = await Source(contest, name).put()
+        assert code(answer) == (422, "validation_failed"), name
+        assert "c-" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(
@@ -108,12 +106,12 @@ async def test_a_registration_that_is_none_says_where(api: Api, body: dict[str, 
     assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
 
 
-@pytest.mark.parametrize("mapped", ["", "x" * 129, "a\nb"])
-async def test_an_id_that_is_none_is_refused(api: Api, mapped: str) -> None:
+async def test_an_id_that_is_none_is_refused(api: Api) -> None:
     contest = await api.contest(participants=1)
-    answer = await Source(contest, "sms").put(mapping={mapped: contest.participants[0]})
-    assert code(answer) == (422, "validation_failed")
-    assert [error["pointer"] for error in answer.json()["errors"]] == [f"/mapping/{mapped}"]
+    for mapped in ("", "x" * 129, "a\nb"):
+        answer = await Source(contest, "sms").put(mapping={mapped: contest.participants[0]})
+        assert code(answer) == (422, "validation_failed")
+        assert [error["pointer"] for error in answer.json()["errors"]] == [f"/mapping/{mapped}"]
 
 
 @pytest.mark.secured

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.eventually import eventually
-from tests.support.voting import Api, Contest, code
+from tests.support.http_clients import ok
+from tests.support.voting import Api, Contest, code, running
 
 UNLIMITED = {"max_contest": -1, "max_participant": -1}
 
 
 async def page(contest: Contest, voter: str = "v1", **query: Any) -> dict[str, Any]:
-    answer = await contest.client.get(f"{contest.path}/votes", params=query or {"voter_id": voter})
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    return ok(await contest.client.get(f"{contest.path}/votes", params=query or {"voter_id": voter}))
 
 
 async def votes(contest: Contest, count: int, voter: str = "v1") -> list[dict[str, Any]]:
@@ -32,10 +30,7 @@ async def votes(contest: Contest, count: int, voter: str = "v1") -> list[dict[st
 
 
 async def cast(contest: Contest, participant: int = 0, voter: str = "v1", **members: Any) -> dict[str, Any]:
-    answer = await contest.vote(participant, voter, **members)
-    assert answer.status_code == 201, answer.text
-    made: dict[str, Any] = answer.json()
-    return made
+    return ok(await contest.vote(participant, voter, **members), 201)
 
 
 async def test_lost_ids_are_found_again_newest_first(api: Api) -> None:
@@ -72,16 +67,13 @@ async def test_a_vote_that_was_found_can_be_taken_back_and_says_why_it_does_not_
 
 async def test_ratings_and_ballots_are_shown_as_they_were_sent(api: Api) -> None:
     rules = {"max_rating": 10, "step_size": "fraction", "sub_rating_configs": [{"sub_rating_id": "look"}]}
-    body = {"contest_type": "rating", "publish": "2020-01-01T00:00:00Z"}
-    config = {"start": "2020-01-01T00:00:00Z", "rating": rules}
-    rated = await api.contest(body=body | {"contest_config": config})
+    rated = await api.contest(body=running(rating=rules) | {"contest_type": "rating"})
     assert (await rated.rate(0, 4.5, sub_ratings={"look": 7})).status_code == 201
     [vote] = await votes(rated, 1)
     assert vote["rating"] == {"value": 4.5, "sub_ratings": {"look": 7}}
     assert vote == await rated.status(vote["vote_id"])
     positions = {"positions": [{"id": str(at), "votes": 1} for at in (1, 2, 3)]}
-    config = {"start": "2020-01-01T00:00:00Z", "ordering": positions}
-    ordered = await api.contest(body=body | {"contest_type": "ordering", "contest_config": config})
+    ordered = await api.contest(body=running(ordering=positions) | {"contest_type": "ordering"})
     chosen = {"1": ordered.participants[1], "3": ordered.participants[0]}
     sent = await ordered.client.post(f"{ordered.path}/votes", json={"voter_id": "v1", "positions": chosen})
     assert sent.status_code == 201, sent.text
