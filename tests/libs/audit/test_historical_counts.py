@@ -1,10 +1,10 @@
-"""The fold up to an instant equals the fold of all records appended until then."""
+"""The fold up to an instant equals that of all records until then; a contest between its end and its last mark."""
 
 from itertools import accumulate
 
 import pytest
 
-from libs.audit.recount import EVER, fold_until
+from libs.audit.recount import EVER, fold_until, is_being_closed
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.deployment.deployment import Deployment
@@ -12,7 +12,7 @@ from libs.kafka.reader import LogReader
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, LogCreated
 from libs.tally.fold import ContestTally
 from tests.libs.views.random_logs import a_log, folded
-from tests.support.builders import a_cast, a_removal, a_report
+from tests.support.builders import NOW, a_cast, a_contest, a_removal, a_report
 from tests.support.folded_log import FoldedLog, folded_log
 
 PALETTE: list[Event | bytes] = [
@@ -58,3 +58,20 @@ async def test_at_every_records_instant_the_fold_is_that_of_what_was_appended_un
                 assert isinstance(first, LogCreated)
                 assert log_ids[fold.partition] == first.log_id
             assert last_ms == max((at for at in instants if at <= until_ms), default=0)
+
+
+@pytest.mark.parametrize(
+    ("end", "closed", "marks", "being_closed"),
+    [
+        (None, 0, [0, 0], False),
+        (NOW + 1, 0, [0, 0], False),
+        (NOW, 0, [0, 0], True),
+        (NOW, 2, [0, 2], True),
+        (NOW, 2, [2, 2], False),
+    ],
+)
+def test_between_its_end_and_its_last_mark_a_contest_is_being_closed(
+    end: int | None, closed: int, marks: list[int], being_closed: bool
+) -> None:
+    tallies = [ContestTally(closed=mark) for mark in marks]
+    assert is_being_closed(a_contest(end=end, closed=closed), tallies, NOW) is being_closed

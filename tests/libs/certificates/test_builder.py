@@ -87,8 +87,11 @@ async def test_ratings_are_exact_sums_of_millionths() -> None:
 
 
 async def test_a_rating_contest_is_certified_in_the_order_of_averages() -> None:
-    votes = [rated("ann", 4_000_000), rated("bob", 5_000_000), rated("cid", 9_000_000, "b"), MARK]
-    result = (await recorded(votes, catalogue=[made(), closing(kind="rating")]).certify()).result
+    log = recorded(
+        [rated("ann", 4_000_000), rated("bob", 5_000_000), rated("cid", 9_000_000, "b"), MARK],
+        catalogue=[made(), closing(kind="rating")],
+    )
+    result = (await log.certify()).result
     assert {one.participant_key: one.rank for one in result.participants if one.count} == {"b": 1, "a": 2}
 
 

@@ -1,4 +1,4 @@
-"""Topics: created with the required settings and LogCreated; wrong settings are refused."""
+"""Topics: created with the required settings and LogCreated; wrong settings are refused. Settings of brokers."""
 
 import asyncio
 from contextlib import aclosing
@@ -25,6 +25,7 @@ from libs.kafka.topics import (
     create_topics,
     create_unbegun,
     examine_topics,
+    read_brokers,
     required_settings,
     take_append_times,
 )
@@ -197,3 +198,18 @@ async def test_a_hole_is_noticed(settings: KafkaSettings, topic: Topic, reader: 
                 await producer.send_and_wait(topic.name, value, partition=0)
     with pytest.raises(LogChanged, match="has an offset gap: expected 2, found 3"):
         await read(reader, topic, {0: Extent(0, 4)})
+
+
+async def test_the_brokers_settings_are_read(settings: KafkaSettings) -> None:
+    found = await read_brokers(settings)
+    assert found.number == 1
+    assert found.session_ms is not None
+    assert found.session_ms >= 1_000
+    assert found.shortest_deadline_ms == 0
+
+
+async def test_the_rack_is_that_of_the_settings() -> None:
+    for rack, known in (("eu-1a", "eu-1a"), ("", None)):
+        consumer = LogReader(KafkaSettings(kafka_client_rack=rack))._new_consumer(1)
+        assert consumer._client_rack == known
+        await consumer.stop()

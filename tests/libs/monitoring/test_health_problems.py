@@ -1,16 +1,17 @@
-"""Problems of partitions: clocks that differ, and purchases that stay unprocessed."""
+"""Problems: clocks that differ, purchases that stay unprocessed, and failing tasks."""
 
 from dataclasses import replace
 
 import pytest
 
 from libs.contracts.log_records import Position
-from libs.monitoring.collector import ledger_of
+from libs.monitoring.collector import PART_UP, failing_tasks, ledger_of
 from libs.monitoring.health_problems import problems_of
 from libs.monitoring.status import OpenPurchase, PartitionStatus, Status
 from libs.views.generations.generations import ProjectionName
 from libs.views.votes.reply_types import PartitionState
 from tests.libs.monitoring.partition_rows import a_partition
+from tests.support.web_host import open_host
 
 NOW_S = 1_790_000_000
 SECOND = 1_000_000
@@ -56,3 +57,14 @@ def test_a_clock_that_is_off_is_named_with_the_difference(
 )
 def test_the_oldest_open_purchase_is_named(oldest: OpenPurchase | None, said: list[str]) -> None:
     assert problems(a_partition(ProjectionName.PURCHASES, oldest_open=oldest)) == said
+
+
+METRICS = f'{PART_UP}{{part="votes"}} 1\n{PART_UP}{{part="purchases"}} 0\n'.encode()
+
+
+async def test_an_error_in_place_of_metrics_is_not_read_as_metrics() -> None:
+    async with open_host() as host:
+        working = host.respond("/metrics", METRICS)
+        failed = host.respond("/failed", b"Internal Server Error", "500 Internal Server Error")
+        assert await failing_tasks([failed]) == []
+        assert await failing_tasks([failed, working]) == ["purchases"]

@@ -39,19 +39,21 @@ def problem_of(settings: type[KafkaSettings] = KafkaSettings) -> str:
     return describe_problems(refused.value)
 
 
-def test_kubernetes_link_variables_are_no_settings() -> None:
-    with environment(OF_A_SERVICE):
-        assert (GatewaySettings().port, GatewaySettings().operations_port) == (8080, 0)
-        assert ProjectorSettings().metrics_port == 0
-
-
-def test_settings_beside_link_variables_are_still_settings() -> None:
-    given = {"TALLY_PORT": "81", "TALLY_METRICS_PORT": "9465", "TALLY_OPERATIONS_PORT": "9464"}
+@pytest.mark.parametrize(
+    ("given", "ports"),
+    [
+        ({}, (8080, 0, 0)),
+        ({"TALLY_PORT": "81", "TALLY_OPERATIONS_PORT": "9464", "TALLY_METRICS_PORT": "9465"}, (81, 9464, 9465)),
+    ],
+)
+def test_kubernetes_link_variables_are_no_settings_and_others_beside_them_are(
+    given: dict[str, str], ports: tuple[int, int, int]
+) -> None:
     assert link_variables(OF_A_SERVICE) == set(OF_A_SERVICE)
     assert link_variables(given) == set()
     with environment(OF_A_SERVICE | given):
-        assert (GatewaySettings().port, GatewaySettings().operations_port) == (81, 9464)
-        assert ProjectorSettings().metrics_port == 9465
+        gateway, projector = GatewaySettings(), ProjectorSettings()
+        assert (gateway.port, gateway.operations_port, projector.metrics_port) == ports
         assert not link_variables(os.environ) & set(given)
 
 
@@ -82,16 +84,13 @@ def test_credentials_in_a_file_of_addresses_log_in(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_named_with_the_variable(tmp_path: Path) -> None:
-    with environment({"TALLY_KAFKA_PASSWORD_FILE": str(tmp_path / "none")}):
-        assert problem_of().startswith(
-            f"TALLY_KAFKA_PASSWORD_FILE: {tmp_path / 'none'}: No such file or directory."
-        )
     (tmp_path / "empty").write_text("\n")
-    with environment({"TALLY_KAFKA_PASSWORD_FILE": str(tmp_path / "empty")}):
-        assert "the file is empty" in problem_of()
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
-    with environment({"TALLY_KAFKA_PASSWORD_FILE": str(tmp_path / "binary")}):
-        assert "TALLY_KAFKA_PASSWORD_FILE: " in problem_of()
+    for name, said in (("none", ": No such file or directory."), ("empty", "the file is empty"), ("binary", "")):
+        with environment({"TALLY_KAFKA_PASSWORD_FILE": str(tmp_path / name)}):
+            problem = problem_of()
+        assert problem.startswith(f"TALLY_KAFKA_PASSWORD_FILE: {tmp_path / name}")
+        assert said in problem
 
 
 def test_a_value_that_is_given_twice_is_refused_without_showing_it(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from libs.catalogue.contests.contest_mapper import load_contest
-from libs.contracts.catalogue_events import RecordCreated, Stored, catalogue_codec
+from libs.contracts.catalogue_events import CatalogueEvent, RecordCreated, Stored, catalogue_codec
 from libs.contracts.log_records import LogRecord, Position
 from libs.projection.record_projections import CatalogueProjection
 from libs.tally.contest import UNLIMITED, Contest, Limits
@@ -89,7 +89,10 @@ async def test_the_version_is_in_force_before_the_change_can_be_read(catalogue: 
 
     written: dict[str, Any] = {"account": "a", "command_id": "c", "at": 1, "record": "{}"}
     written |= {"resource": "contests", "key": "k"}
-    events = [LogCreated("log"), *(RecordCreated(**written, contest=contest) for contest in ("k", "k", "other"))]
+    events: list[CatalogueEvent] = [
+        LogCreated("log"),
+        *(RecordCreated(**written, contest=contest) for contest in ("k", "k", "other")),
+    ]
     views = Views(catalogue.views.generations.valkey, catalogue.views.generations.namespace)
     projection = CatalogueProjection(catalogue.topic, views, raise_config)
     records = [LogRecord(offset, 0, catalogue_codec.encode(event)) for offset, event in enumerate(events)]

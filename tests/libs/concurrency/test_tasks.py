@@ -1,4 +1,4 @@
-"""Tasks by key: a slow one delays no other, and no key has two at once."""
+"""Tasks by key, the first of several calls to succeed, and the end of a task."""
 
 import asyncio
 import logging
@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from libs.concurrency import tasks
-from libs.concurrency.tasks import KeyedTasks, end_tasks, every
+from libs.concurrency.tasks import KeyedTasks, end_tasks, every, first_success
 from libs.tally.errors import ViewsUnavailable
 
 
@@ -80,3 +80,27 @@ async def test_a_task_that_loses_a_cancellation_is_ended_all_the_same(monkeypatc
     await asyncio.sleep(0)
     await asyncio.wait_for(end_tasks([reading]), 20)
     assert (reading.cancelled(), failures["lost"]) == (True, 1)
+
+
+async def hang() -> int:
+    await asyncio.Event().wait()
+    return 0
+
+
+async def fail() -> int:
+    raise ValueError("failed")
+
+
+async def succeed() -> int:
+    await asyncio.sleep(0)
+    return 7
+
+
+async def test_calls_that_hang_or_fail_do_not_matter_beside_one_that_succeeds() -> None:
+    assert await first_success([hang(), fail(), succeed(), hang()]) == 7
+    assert not [task for task in asyncio.all_tasks() if "object hang " in repr(task.get_coro())]
+
+
+async def test_the_error_is_that_of_a_call_if_all_fail() -> None:
+    with pytest.raises(ValueError, match="failed"):
+        await first_success([fail(), fail()])
