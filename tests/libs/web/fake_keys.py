@@ -1,6 +1,7 @@
-"""API keys and finders of keys without servers."""
+"""API keys, finders of keys and requests without servers."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from libs.contracts.catalogue_events import ApiKey, KeyAncestor, KeyRules
 
@@ -39,3 +40,10 @@ class Keys:
         return None
 
     def mark_used(self, key_id: str) -> None: ...
+
+
+def scope(peer: str | None = "192.0.2.1", *headers: tuple[str, str], path: str = "/") -> dict[str, Any]:
+    """An ASGI scope of a request."""
+    client = None if peer is None else (peer, 1)
+    raw = [(name.encode(), value.encode()) for name, value in headers]
+    return {"method": "GET", "path": path, "client": client, "headers": raw, "state": {}}

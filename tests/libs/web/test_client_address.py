@@ -1,22 +1,16 @@
 """The end user's address: forwarded by trusted proxies only."""
 
-from typing import Any
-
 import pytest
 
 from libs.web.door.client_address import ForwardedHeader, Proxies
 from libs.web.settings import HostSettings
+from tests.libs.web.fake_keys import scope
 
 TRUSTED = "10.0.0.0/8, 2001:db8:ffff::/48"
 
 
 def found(*lines: str, peer: str | None = "10.0.0.1", header: ForwardedHeader = "x-forwarded-for") -> str | None:
     return Proxies(TRUSTED, header).end_user(scope(peer, *((header, line) for line in lines)))
-
-
-def scope(peer: str | None, *headers: tuple[str, str]) -> dict[str, Any]:
-    client = None if peer is None else (peer, 1)
-    return {"client": client, "headers": [(name.encode(), value.encode()) for name, value in headers]}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from libs.web.door.auth import AddressRefused, Authenticator
 from libs.web.door.client_address import Network, Proxies
 from libs.web.door.sessions import COOKIE, Sessions
 from libs.web.errors import Unauthorized, status_of
-from tests.libs.web.fake_keys import Key, Keys
+from tests.libs.web.fake_keys import Key, Keys, scope
 from tests.support.positions import HeldSecrets
 
 PROXY = "10.0.0.1"
@@ -41,11 +41,6 @@ class OneKey(Keys):
 
     def mark_used(self, key_id: str) -> None:
         self.used.append(key_id)
-
-
-def scope(peer: str, *headers: tuple[str, str]) -> dict[str, Any]:
-    raw = [(name.encode(), value.encode()) for name, value in headers]
-    return {"method": "GET", "path": "/", "client": (peer, 1), "headers": raw, "state": {}}
 
 
 async def attempts(keys: OneKey, peer: str, *headers: tuple[str, str]) -> list[type[TallyError] | None]:
