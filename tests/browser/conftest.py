@@ -1,7 +1,6 @@
 """The whole service with a Valkey of its own, which tests restart, and the system's Chromium."""
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -11,16 +10,14 @@ import pytest
 from playwright.async_api import Browser, Page, Request, async_playwright, expect
 
 from libs.local_stack.servers import Servers
-from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
-from services.cli import bootstrap
 from tests.support.browser_contexts import Contexts
 from tests.support.browser_types import ARGUMENTS, LAPTOP, Issue, Visit
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.deployments import FEW_PARTITIONS
-from tests.support.http_clients import http_client
+from tests.support.own_stack import open_own_stack
 from tests.support.programs import CHROMIUM, Programs
-from tests.support.stack_keys import new_key
+from tests.support.stack_keys import development_client, new_key
 from tests.support.voting import Api
 
 expect.set_options(timeout=20_000)
@@ -29,24 +26,16 @@ expect.set_options(timeout=20_000)
 
 @pytest.fixture(scope="package")
 async def stack(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Supervisor]:
-    settings = StackSettings(
-        stack="native",
-        kafka_bootstrap_servers=servers.addresses.kafka,
-        valkey_url=None,
-        namespace=f"browser{uuid.uuid4().hex[:8]}",
-        partitions=FEW_PARTITIONS,
-        data_dir=Path(tmp_path_factory.mktemp("browser")),
-    )
-    async with Supervisor(settings, bootstrap, port=0, any_port=True) as supervisor:
+    data_dir = Path(tmp_path_factory.mktemp("browser"))
+    own_valkey = {"stack": "native", "valkey_url": None}
+    async with open_own_stack(servers, data_dir, FEW_PARTITIONS, **own_valkey) as supervisor:
         yield supervisor
 
 
 @pytest.fixture
 async def api(stack: Supervisor) -> AsyncIterator[Api]:
     """The API with the development key, which has every permission."""
-    described = stack.stack
-    headers = {"Authorization": f"Bearer {described['api_key']}"}
-    async with http_client(base_url=described["base_url"], headers=headers, timeout=30) as client:
+    async with development_client(stack.stack) as client:
         yield Api(client)
 
 

@@ -54,5 +54,4 @@ class Buyers:
     async def _insist(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         answer: httpx.Response = await final_answer(lambda: self.contest.client.post(path, json=body))
         assert answer.status_code == 202, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
+        return answer.json()

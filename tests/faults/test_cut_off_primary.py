@@ -4,7 +4,6 @@ It still hears the other primaries, which do not hear it: so it does not notice 
 the default `min-replicas-max-lag`, 10 s, votes that it confirmed meanwhile are lost.
 """
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,12 +19,11 @@ from libs.local_stack.valkey import MAX_LAG_S, NODE_TIMEOUT_MS
 from libs.views.valkey.failover_settings import LAG, WRITE
 from libs.views.valkey.hash_tags import SLOTS, key_base, slot_of
 from services.cli import bootstrap
-from tests.faults.voters import Voters, settled
+from tests.faults.voters import Voters, a_limited_contest, settled, voting
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
 from tests.support.network import Network, Rule, held, open_network
+from tests.support.stack_keys import development_client
 from tests.support.valkey_cluster import Cluster, Node, valkey_cluster
-from tests.support.voting import Api
 
 pytestmark = [pytest.mark.slow, pytest.mark.stack]
 
@@ -90,7 +88,7 @@ async def test_what_a_cut_off_primary_confirmed_counts(servers: Servers, tmp_pat
             data_dir=tmp_path,
         )
         processes.stack = Supervisor(settings, bootstrap, port=0, any_port=True)
-        async with processes.stack as stack, voting(stack) as voters:
+        async with processes.stack as stack, voted_on(stack) as voters:
             [projector] = [name for name in stack.pids if name.startswith("projector")]
             assert any(is_of(former, cluster, stack, number) for number in range(PARTITIONS))
             await eventually(lambda: voters.total > 40)
@@ -128,14 +126,10 @@ async def refuses(node: Node, cluster: Cluster) -> bool:
 
 
 @asynccontextmanager
-async def voting(stack: Supervisor) -> AsyncIterator[Voters]:
-    headers = {"Authorization": f"Bearer {stack.stack['api_key']}"}
-    async with http_client(base_url=stack.base_url, headers=headers, timeout=30) as client:
-        limits = {"max_participant": LIMIT, "max_contest": 2 * LIMIT}
-        voters = Voters(await Api(client).contest(participants=3, free=limits))
-        async with asyncio.TaskGroup() as group:
-            for number in range(VOTERS):
-                group.create_task(voters.vote(number))
+async def voted_on(stack: Supervisor) -> AsyncIterator[Voters]:
+    """Voters meanwhile; at the end each of their votes is counted once."""
+    async with development_client(stack.stack) as client:
+        voters = Voters(await a_limited_contest(client, LIMIT))
+        async with voting(voters, VOTERS):
             yield voters
-            voters.stop.set()
         await settled(client, voters.contest, voters)

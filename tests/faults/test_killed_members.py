@@ -4,13 +4,12 @@ and voters of other shards notice nothing."""
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,13 +23,13 @@ from services.cli import bootstrap
 from services.cli.deployment_discovery import find_addresses
 from services.ingestion.voter_pseudonyms import voter_pseudonym
 from tests.faults.conftest import FIGURES
-from tests.faults.voters import Voters, settled
+from tests.faults.voters import Voters, a_limited_contest, settled, voting
 from tests.support.deployments import compare
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
+from tests.support.frozen_process import stopped
 from tests.support.run_profile import by_profile
+from tests.support.stack_keys import development_client
 from tests.support.stack_members import Members
-from tests.support.voting import Api
 
 pytestmark = [pytest.mark.slow, pytest.mark.clustered]
 
@@ -83,8 +82,9 @@ class Fault:
 Lose = Callable[[Members, Voters], Awaitable[Fault]]
 
 
-async def lose(members: Members, *names: str) -> None:
+async def lose(members: Members, *names: str, slots: Collection[int] = ()) -> Fault:
     await asyncio.gather(*(members.stack.kill(name, restart=False) for name in names))
+    return Fault(list(names), set(slots))
 
 
 async def slots_beside(members: Members, slot: int) -> set[int]:
@@ -94,50 +94,37 @@ async def slots_beside(members: Members, slot: int) -> set[int]:
 
 
 async def a_broker(members: Members, _: Voters) -> Fault:
-    name = await members.leader()
-    await lose(members, name)
-    return Fault([name], set())
+    return await lose(members, await members.leader())
 
 
 async def the_active_controller(members: Members, _: Voters) -> Fault:
-    name = await members.controller()
-    await lose(members, name)
-    return Fault([name], set())
+    return await lose(members, await members.controller())
 
 
 async def a_primary(members: Members, _: Voters) -> Fault:
     slots = await slots_beside(members, members.slot())
-    primary = (await members.shard(members.slot()))[0]
-    await lose(members, primary)
-    return Fault([primary], slots)
+    return await lose(members, (await members.shard(members.slot()))[0], slots=slots)
 
 
 async def a_replica(members: Members, _: Voters) -> Fault:
-    replica = (await members.shard(members.slot()))[1]
-    await lose(members, replica)
-    return Fault([replica], set())
+    return await lose(members, (await members.shard(members.slot()))[1])
 
 
 async def a_leader_and_a_primary(members: Members, _: Voters) -> Fault:
     slots = await slots_beside(members, members.slot())
-    names = [await members.leader(), (await members.shard(members.slot()))[0]]
-    await lose(members, *names)
-    return Fault(names, slots)
+    return await lose(members, await members.leader(), (await members.shard(members.slot()))[0], slots=slots)
 
 
 async def a_gateway(members: Members, _: Voters) -> Fault:
-    await lose(members, "gateway-1")
-    return Fault(["gateway-1"], set())
+    return await lose(members, "gateway-1")
 
 
 async def a_projector(members: Members, _: Voters) -> Fault:
-    await lose(members, "projector-1")
-    return Fault(["projector-1"], set())
+    return await lose(members, "projector-1")
 
 
-async def a_replica_a_gateway_and_a_projector(members: Members, voters: Voters) -> Fault:
-    faults = [await lose_one(members, voters) for lose_one in (a_replica, a_gateway, a_projector)]
-    return Fault([name for fault in faults for name in fault.members], set())
+async def a_replica_a_gateway_and_a_projector(members: Members, _: Voters) -> Fault:
+    return await lose(members, (await members.shard(members.slot()))[1], "gateway-1", "projector-1")
 
 
 async def a_slots_primary(members: Members, _: Voters) -> Fault:
@@ -160,28 +147,12 @@ async def the_last_writes(members: Members, voters: Voters) -> Fault:
     """Stop the replicas of a shard, then kill its primary: the promoted one lacks the writes in between."""
     slots = await slots_beside(members, members.slot())
     primary, *replicas = await members.shard(members.slot())
-    pids = [members.stack.pids[name] for name in replicas]
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    try:
+    with ExitStack() as frozen:
+        for name in replicas:
+            frozen.enter_context(stopped(members.stack.pids[name]))
         before = voters.total
         await eventually(lambda: voters.total > before + 30)
-        await lose(members, primary)
-    finally:
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
-    return Fault([primary], slots)
-
-
-@asynccontextmanager
-async def voting(voters: Voters) -> AsyncIterator[None]:
-    async with asyncio.TaskGroup() as group:
-        for seat in range(VOTERS):
-            group.create_task(voters.vote(seat))
-        try:
-            yield
-        finally:
-            voters.stop.set()
+        return await lose(members, primary, slots=slots)
 
 
 def gap_s(times: list[float]) -> float:
@@ -207,30 +178,22 @@ ALL = [
 async def test_votes_outlive_the_loss_of(
     own_stack: Supervisor, loss: Lose, record_property: Callable[[str, object], None]
 ) -> None:
-    description = own_stack.stack
-    headers = {"Authorization": f"Bearer {description['api_key']}"}
     async with (
-        http_client(base_url=description["base_url"], headers=headers, timeout=60) as client,
+        development_client(own_stack.stack, timeout=60) as client,
         Deployment(find_addresses(own_stack.data_dir)) as deployment,
     ):
         members = Members(own_stack, deployment)
-        contest = await Api(client).contest(
-            participants=3, free={"max_participant": LIMIT, "max_contest": 2 * LIMIT}
-        )
+        contest = await a_limited_contest(client, LIMIT)
         voters, fences = Voters(contest), await members.fences()
         down = own_stack.pids
         try:
-            async with voting(voters):
+            async with voting(voters, VOTERS):
                 await eventually(lambda: voters.total > 50)
                 secret = await contest_secret(deployment.store, contest.key)
-                partitions: dict[str, int] = {}
 
+                @cache
                 def partition_of(voter: str) -> int:
-                    if voter not in partitions:
-                        partitions[voter] = deployment.votes.topic_from(0).partition_of(
-                            voter_pseudonym(secret, voter, None)
-                        )
-                    return partitions[voter]
+                    return deployment.votes.topic_from(0).partition_of(voter_pseudonym(secret, voter, None))
 
                 def accepted_in(partition: int) -> list[float]:
                     """Return the times since the loss began."""

@@ -2,8 +2,6 @@
 that was answered is lost, doubled or over a limit."""
 
 import asyncio
-import os
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -14,11 +12,12 @@ from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
 from services.cli.deployment_discovery import find_addresses
 from tests.faults.buyers import Buyers
-from tests.faults.voters import Voters, settled
+from tests.faults.voters import Voters, a_limited_contest, settled, voting
 from tests.support.deployments import FEW_PARTITIONS, compare, reconcile_logs
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
+from tests.support.frozen_process import stopped
 from tests.support.run_profile import by_profile
+from tests.support.stack_keys import development_client
 from tests.support.voting import Api
 
 pytestmark = pytest.mark.slow
@@ -59,12 +58,8 @@ async def kill(stack: Supervisor, name: str) -> None:
 
 
 async def freeze(stack: Supervisor, name: str) -> None:
-    pid = stack.pids[name]
-    os.kill(pid, signal.SIGSTOP)
-    try:
+    with stopped(stack.pids[name]):
         await asyncio.sleep(FROZEN_S)
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 @pytest.mark.parametrize(
@@ -80,31 +75,22 @@ async def freeze(stack: Supervisor, name: str) -> None:
     ],
 )
 async def test_votes_and_purchases_outlive(own_stack: Supervisor, fault: Fault, name: str) -> None:
-    description = own_stack.stack
-    headers = {"Authorization": f"Bearer {description['api_key']}"}
-    async with http_client(base_url=description["base_url"], headers=headers, timeout=20) as client:
-        contest = await Api(client).contest(
-            participants=3, free={"max_participant": LIMIT, "max_contest": 2 * LIMIT}
-        )
+    async with development_client(own_stack.stack, timeout=20) as client:
+        contest = await a_limited_contest(client, LIMIT)
         voters, buyers = Voters(contest), Buyers(await Api(client).contest())
-        async with asyncio.TaskGroup() as people:
-            for number in range(VOTERS):
-                people.create_task(voters.vote(number))
+        async with voting(voters, VOTERS) as people:
             for _ in range(BUYERS):
                 people.create_task(buyers.buy())
             for _ in range(ROUNDS):
                 await more(voters, buyers)
                 await fault(own_stack, name)
             await more(voters, buyers)
-            voters.stop.set()
             buyers.stop.set()
         await settled(client, contest, voters)
         await buyers.settled()
         report = await compare(find_addresses(own_stack.data_dir), contest.key)
         assert report.equal, report.differences
-        for voter, ids in voters.accepted.items():
-            assert voters.left(voter) <= 2 * LIMIT
-            assert ids.isdisjoint(voters.refused[voter])
+        voters.are_within(2 * LIMIT)
 
         async def fits() -> bool:
             found = await reconcile_logs(find_addresses(own_stack.data_dir))

@@ -20,8 +20,8 @@ from libs.views.generations.generations import ProjectionName, State
 from services.cli.deployment_discovery import find_addresses
 from tests.support.deployments import compare
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
 from tests.support.run_profile import is_long
+from tests.support.stack_keys import development_client
 from tests.support.voting import Api, Contest
 
 pytestmark = pytest.mark.slow
@@ -90,8 +90,7 @@ class Operator:
         process = await self.start(*arguments, "--projection", "votes")
         printed, errors = await process.communicate()
         assert process.returncode == 0, printed + errors
-        found: dict[str, Any] = json.loads(printed)
-        return found
+        return json.loads(printed)
 
     async def kill_half_way(self) -> None:
         """While a partition is folded and others are not."""
@@ -141,9 +140,8 @@ async def fill(contest: Contest) -> None:
 
 
 async def test_nobody_is_the_worse_for_a_replay(stack: Supervisor) -> None:
-    description, operator = stack.stack, Operator(stack)
-    headers = {"Authorization": f"Bearer {description['api_key']}"}
-    async with http_client(base_url=description["base_url"], headers=headers, timeout=30) as client:
+    operator = Operator(stack)
+    async with development_client(stack.stack) as client:
         contest = await Api(client).contest()
         await fill(contest)
         public = Public(contest)

@@ -6,7 +6,7 @@ import random
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from pathlib import Path
 
@@ -18,18 +18,14 @@ from libs.local_stack.ports import free_ports
 from libs.local_stack.supervisor import Supervisor
 from libs.views.valkey import function_libraries
 from services.cli.deployment_discovery import find_addresses
-from tests.faults.voters import Voters, settled
+from tests.faults.voters import Voters, a_limited_contest, settled, voting
+from tests.support import commands
 from tests.support.deployments import compare
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
 from tests.support.run_profile import by_profile
-from tests.support.versions import (
-    LAYOUT,
-    OTHER_LAYOUT,
-    changed_copy,
-    functions_of_another_version,
-)
-from tests.support.voting import Api
+from tests.support.stack_keys import development_client
+from tests.support.versions import LAYOUT, OTHER_LAYOUT, changed_copy, functions_of_another_version
 
 pytestmark = pytest.mark.slow
 
@@ -63,7 +59,6 @@ class Newer:
     sources: Path
     base_url: str
     processes: dict[str, Process]
-    environment: dict[str, str]
 
     async def restart(self, name: str, hard: bool) -> None:
         process = self.processes[name]
@@ -82,13 +77,8 @@ class Newer:
 
 @asynccontextmanager
 async def newer_version(stack: Supervisor, sources: Path) -> AsyncIterator[Newer]:
-    described, (port, metrics_port) = stack.stack, free_ports(2)
-    environment = {
-        "TALLY_KAFKA_BOOTSTRAP_SERVERS": stack.addresses.kafka,
-        "TALLY_VALKEY_URL": stack.addresses.valkey,
-        "TALLY_NAMESPACE": described["namespace"],
-        "TALLY_PARTITIONS": str(described["partitions"]),
-        "TALLY_STORAGE_URL": described["storage_url"],
+    port, metrics_port = free_ports(2)
+    environment = commands.environment(find_addresses(stack.data_dir)) | {
         "TALLY_PORT": str(port),
         "TALLY_METRICS_PORT": str(metrics_port),
         "TALLY_DRAIN_DELAY_S": "0",
@@ -102,7 +92,7 @@ async def newer_version(stack: Supervisor, sources: Path) -> AsyncIterator[Newer
         )
         await processes[name].start()
     try:
-        yield Newer(sources, f"http://127.0.0.1:{port}", processes, environment)
+        yield Newer(sources, f"http://127.0.0.1:{port}", processes)
     finally:
         for process in processes.values():
             await process.kill()
@@ -118,29 +108,22 @@ async def is_ready(base_url: str) -> bool:
 
 
 @asynccontextmanager
-async def voting(stack: Supervisor, newer: Newer) -> AsyncIterator[Voters]:
+async def voted_on(stack: Supervisor, newer: Newer) -> AsyncIterator[Voters]:
     """Voters at the gateways of both versions; at the end each of their votes is counted once."""
-    headers = {"Authorization": f"Bearer {stack.stack['api_key']}"}
-    async with http_client(base_url=stack.base_url, headers=headers, timeout=30) as client:
-        limits = {"max_participant": LIMIT, "max_contest": 2 * LIMIT}
-        made = await Api(client).contest(participants=3, free=limits)
+    async with development_client(stack.stack) as client:
+        contest = await a_limited_contest(client, LIMIT)
     both = Gateways([stack.base_url, newer.base_url])
-    async with httpx.AsyncClient(base_url="http://any", transport=both, headers=headers, timeout=30) as client:
-        voters = Voters(type(made)(client, made.key, made.participants))
-        async with asyncio.TaskGroup() as group:
-            for number in range(VOTERS):
-                group.create_task(voters.vote(number))
+    async with development_client(stack.stack, base_url="http://any", transport=both) as client:
+        voters = Voters(replace(contest, client=client))
+        async with voting(voters, VOTERS):
             await eventually(lambda: voters.total > 20)
             yield voters
             before = voters.total
             await eventually(lambda: voters.total > before + 20)
-            voters.stop.set()
     assert await eventually(lambda: is_ready(newer.base_url))
-    async with http_client(base_url=newer.base_url, headers=headers, timeout=30) as client:
-        await settled(client, type(made)(client, made.key, made.participants), voters)
-    for voter, ids in voters.accepted.items():
-        assert voters.left(voter) <= 2 * LIMIT
-        assert ids.isdisjoint(voters.refused[voter])
+    async with development_client(stack.stack, base_url=newer.base_url) as client:
+        await settled(client, replace(contest, client=client), voters)
+    voters.are_within(2 * LIMIT)
 
 
 async def test_votes_outlive_restarts_among_two_versions(stack: Supervisor, tmp_path: Path) -> None:
@@ -167,7 +150,7 @@ async def test_votes_outlive_restarts_among_two_versions(stack: Supervisor, tmp_
     async with newer_version(stack, sources) as newer:
         assert await eventually(lambda: is_ready(newer.base_url))
         urls = {"former": stack.base_url, "newer": newer.base_url}
-        async with voting(stack, newer), asyncio.TaskGroup() as lanes:
+        async with voted_on(stack, newer), asyncio.TaskGroup() as lanes:
             for name, base_urls in (("gateway", urls), ("projector", {})):
                 restarts = {"former": restart_former(name), "newer": restart_newer(name)}
                 lanes.create_task(restart_often(RESTARTS[name], restarts, base_urls))
@@ -179,7 +162,7 @@ async def test_views_of_another_layout_are_built_while_the_former_version_serves
     stack: Supervisor, tmp_path: Path
 ) -> None:
     sources = changed_copy(function_libraries.SOURCES, tmp_path / "newer", OTHER_LAYOUT)
-    async with newer_version(stack, sources) as newer, voting(stack, newer) as voters:
+    async with newer_version(stack, sources) as newer, voted_on(stack, newer) as voters:
         assert not await is_ready(newer.base_url)
         log = newer.processes["projector"].log
         assert log is not None

@@ -4,6 +4,8 @@ import asyncio
 import random
 import time
 from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -12,7 +14,7 @@ import httpx
 
 from tests.support.eventually import eventually
 from tests.support.retried import final_answer
-from tests.support.voting import Contest, code, new_id
+from tests.support.voting import Api, Contest, code, new_id
 
 PAUSE_S = 0.1
 """Between two votes of a voter, so that the voters do not take all the CPU time."""
@@ -72,16 +74,41 @@ class Voters:
     def total(self) -> int:
         return sum(map(self.left, list(self.accepted)))
 
+    def are_within(self, limit: int) -> None:
+        """No voter has more votes than the limit, and no vote that was refused."""
+        for voter, ids in self.accepted.items():
+            assert self.left(voter) <= limit
+            assert ids.isdisjoint(self.refused[voter])
+
+
+async def a_limited_contest(client: httpx.AsyncClient, limit: int) -> Contest:
+    """Create a contest with `limit` votes of a voter for each of three participants, and twice as many in all."""
+    return await Api(client).contest(participants=3, free={"max_participant": limit, "max_contest": 2 * limit})
+
+
+@asynccontextmanager
+async def voting(voters: Voters, seats: int) -> AsyncIterator[asyncio.TaskGroup]:
+    """Let voters vote, and stop them at the end; the context's value runs others beside them."""
+    async with asyncio.TaskGroup() as group:
+        for seat in range(seats):
+            group.create_task(voters.vote(seat))
+        try:
+            yield group
+        finally:
+            voters.stop.set()
+
 
 async def settled(client: httpx.AsyncClient, contest: Contest, voters: Voters) -> None:
     """Without help: every accepted vote is counted unless it was removed, no other one is, and no allowance
     is held back."""
 
-    async def counts() -> int:
+    async def all_are_counted() -> bool:
         answer = await client.get(f"{contest.path}/vote_updates/")
-        return answer.json()["count"] if answer.status_code == 200 else -1
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["count"] == voters.total
+        return True
 
-    await eventually(lambda: _equal(counts(), voters.total))
+    await eventually(all_are_counted)
     assert sum(map(len, voters.removed.values())) > 10
     for voter in voters.accepted:
         await eventually(partial(uses_what_is_left, contest, voters, voter))
@@ -92,10 +119,4 @@ async def uses_what_is_left(contest: Contest, voters: Voters, voter: str) -> boo
     answer = await contest.client.get(f"{contest.path}/allowance", params={"voter_id": voter})
     assert answer.status_code == 200, answer.text
     assert answer.json()["sources"][0]["contest"]["used"] == voters.left(voter)
-    return True
-
-
-async def _equal(found: object, expected: int) -> bool:
-    value = await found  # type: ignore[misc]
-    assert value == expected
     return True

@@ -5,7 +5,9 @@ import json
 import secrets
 import shutil
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
 import helm_python as helm
@@ -169,19 +171,23 @@ async def client(kubernetes: Kubernetes) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-Do = Callable[[], Awaitable[object]]
-
-
 async def in_thread(kubernetes: Kubernetes, *arguments: str) -> None:
     await asyncio.to_thread(kubernetes.kubectl, *arguments)
 
 
-def result(began: float, voters: Voters) -> str:
-    waits = [b - a for (a, _), (b, _) in zip(voters.acceptances, voters.acceptances[1:], strict=False)]
-    return (
-        f"{time.monotonic() - began:.0f} s; {len(voters.acceptances)} votes accepted, none lost or doubled, "
-        f"{len(voters.unavailable)} answers 503, longest time without an accepted vote {max(waits):.1f} s"
-    )
+@asynccontextmanager
+async def survived(client: httpx.AsyncClient, row: Row, step: str) -> AsyncIterator[Voters]:
+    """Voters during a step that costs no vote, and its row."""
+    async with voting(client) as voters:
+        began = time.monotonic()
+        yield voters
+        took_s = time.monotonic() - began
+        waits = [later - earlier for (earlier, _), (later, _) in pairwise(voters.acceptances)]
+        figures = (
+            f"{took_s:.0f} s; {len(voters.acceptances)} votes accepted, none lost or doubled, "
+            f"{len(voters.unavailable)} answers 503, longest time without an accepted vote {max(waits):.1f} s"
+        )
+    row(step, figures)
 
 
 def ready(kubernetes: Kubernetes, deployment: str) -> int:
@@ -191,6 +197,10 @@ def ready(kubernetes: Kubernetes, deployment: str) -> int:
 def pods(kubernetes: Kubernetes, component: str) -> dict[str, dict[str, Any]]:
     found = kubernetes.get("pods", f"--selector=app.kubernetes.io/component={component}")["items"]
     return {pod["metadata"]["name"]: pod for pod in found if "deletionTimestamp" not in pod["metadata"]}
+
+
+def nodes_of(kubernetes: Kubernetes, component: str) -> set[str]:
+    return {pod["spec"]["nodeName"] for pod in pods(kubernetes, component).values()}
 
 
 def upgrade(kubernetes: Kubernetes, **changes: Any) -> None:
@@ -208,7 +218,7 @@ def test_the_chart_is_installed_into_a_namespace_of_restricted_pods(kubernetes: 
 
 async def test_pods_of_a_part_are_on_both_nodes(kubernetes: Kubernetes) -> None:
     for component in ("gateway", "projector"):
-        assert {pod["spec"]["nodeName"] for pod in pods(kubernetes, component).values()} == set(NODES)
+        assert nodes_of(kubernetes, component) == set(NODES)
 
 
 async def test_the_rebuilding_job_ends_by_itself_where_no_layout_changed(kubernetes: Kubernetes) -> None:
@@ -222,39 +232,32 @@ async def test_the_rebuilding_job_ends_by_itself_where_no_layout_changed(kuberne
 async def test_a_rolling_upgrade_loses_no_vote(
     kubernetes: Kubernetes, client: httpx.AsyncClient, row: Row
 ) -> None:
-    async with voting(client) as voters:
-        began = time.monotonic()
+    async with survived(client, row, "rolling upgrade to a second image"):
         repository, tag = images.NEXT.split(":")
         VALUES["image"] = {"repository": repository, "tag": tag}
         await asyncio.to_thread(upgrade, kubernetes)
-        figures = result(began, voters)
     for component in ("gateway", "projector"):
         running = {pod["spec"]["containers"][0]["image"] for pod in pods(kubernetes, component).values()}
         assert running == {images.NEXT}
-    row("rolling upgrade to a second image", figures)
 
 
 @pytest.mark.parametrize("component", ["gateway", "projector"])
 async def test_a_killed_pod_costs_no_vote(
     kubernetes: Kubernetes, client: httpx.AsyncClient, row: Row, component: str
 ) -> None:
-    async with voting(client) as voters:
-        began = time.monotonic()
+    async with survived(client, row, f"a {component}'s pod killed"):
         name = next(iter(pods(kubernetes, component)))
         await in_thread(kubernetes, "delete", "pod", name, "--grace-period=0", "--force")
         deployment = f"{RELEASE}-tallykeeper-{component}"
         await eventually(
             lambda: name not in pods(kubernetes, component) and ready(kubernetes, deployment) == 2, every_s=1
         )
-        figures = result(began, voters)
-    row(f"a {component}'s pod killed", figures)
 
 
 async def test_a_gateway_that_hangs_is_restarted(
     kubernetes: Kubernetes, client: httpx.AsyncClient, row: Row
 ) -> None:
-    async with voting(client) as voters:
-        began = time.monotonic()
+    async with survived(client, row, "a gateway hangs (SIGSTOP)"):
         name, pod = next(iter(pods(kubernetes, "gateway").items()))
         uid = pod["metadata"]["uid"]
         found = kubernetes.machine.run("sh", "-c", f"grep -l 'pod{uid}' /proc/[0-9]*/cgroup | cut -d/ -f3")
@@ -269,32 +272,26 @@ async def test_a_gateway_that_hangs_is_restarted(
             return bool(status["restartCount"] == 1 and status["ready"])
 
         await eventually(restarted, every_s=1, deadline_s=180)
-        figures = result(began, voters)
-    row("a gateway hangs (SIGSTOP)", figures)
 
 
 async def test_a_drained_node_costs_no_vote(kubernetes: Kubernetes, client: httpx.AsyncClient, row: Row) -> None:
     await in_thread(kubernetes, "rollout", "restart", f"deployment/{GATEWAY}", f"deployment/{PROJECTOR}")
     for name in (GATEWAY, PROJECTOR):
         await in_thread(kubernetes, "rollout", "status", f"deployment/{name}", "--timeout=300s")
-    async with voting(client) as voters:
-        for component in ("gateway", "projector"):
-            assert NODES[1] in {pod["spec"]["nodeName"] for pod in pods(kubernetes, component).values()}
-        began = time.monotonic()
+    for component in ("gateway", "projector"):
+        assert NODES[1] in nodes_of(kubernetes, component)
+    async with survived(client, row, "a node drained"):
         await in_thread(
             kubernetes, "drain", NODES[1], "--delete-emptydir-data", "--ignore-daemonsets", "--timeout=300s"
         )
         await eventually(lambda: ready(kubernetes, GATEWAY) == ready(kubernetes, PROJECTOR) == 2, every_s=1)
-        figures = result(began, voters)
         for component in ("gateway", "projector"):
-            assert {pod["spec"]["nodeName"] for pod in pods(kubernetes, component).values()} == {NODES[0]}
+            assert nodes_of(kubernetes, component) == {NODES[0]}
     await in_thread(kubernetes, "uncordon", NODES[1])
-    row("a node drained", figures)
 
 
 async def test_scaling_costs_no_vote(kubernetes: Kubernetes, client: httpx.AsyncClient, row: Row) -> None:
-    async with voting(client) as voters:
-        began = time.monotonic()
+    async with survived(client, row, "scaled 1, 3, 1") as voters:
         for replicas in (1, 3, 1):
             await in_thread(
                 kubernetes, "scale", f"deployment/{GATEWAY}", f"deployment/{PROJECTOR}", f"--replicas={replicas}"
@@ -308,8 +305,6 @@ async def test_scaling_costs_no_vote(kubernetes: Kubernetes, client: httpx.Async
             )
             voted = voters.total
             await eventually(lambda: voters.total > voted + 10)  # noqa: B023
-        figures = result(began, voters)
-    row("scaled 1, 3, 1", figures)
 
 
 def test_the_views_equal_the_log(kubernetes: Kubernetes, row: Row) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.deploy.machines import images
 from tests.deploy.machines.conftest import Row
 from tests.deploy.machines.machine import Machine
-from tests.support.http_clients import http_client
+from tests.support.stack_keys import development_client
 from tests.support.voting import Api
 
 pytestmark = pytest.mark.stack
@@ -41,15 +41,14 @@ async def test_votes_outlive_a_restart_of_a_stack_in_containers(
     try:
         running = machine.docker("ps", "--format={{.Image}}").split()
         assert sorted(running) == [images.KAFKA, images.VALKEY]
-        headers = {"Authorization": f"Bearer {stack['api_key']}"}
-        async with http_client(base_url=stack["base_url"], headers=headers, timeout=30) as client:
+        async with development_client(stack) as client:
             contest = await Api(client).contest()
             assert (await contest.counts_with(await contest.vote()))["count"] == 1
         process.send_signal(signal.SIGTERM)
         await process.wait()
         assert machine.docker("ps", "--quiet") == ""
         process, stack = await start(environment, tmp_path)
-        async with http_client(base_url=stack["base_url"], headers=headers, timeout=30) as client:
+        async with development_client(stack) as client:
             answer = await client.get(f"{contest.path}/vote_updates/")
         assert answer.json()["count"] == 1
     finally:
