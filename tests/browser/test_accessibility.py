@@ -3,13 +3,12 @@
 The pictures lie in `TALLY_SCREENSHOTS`, where that names a directory, for a person to check.
 """
 
-import os
-from pathlib import Path
 from typing import Final
 
 import pytest
 from playwright.async_api import expect
 
+from tests.browser.contest_pages import IN_SIGHT, picture
 from tests.support.browser_types import Visit
 from tests.support.soundness import SIZES, is_sound
 from tests.support.voting import Api, running
@@ -19,14 +18,6 @@ pytestmark = pytest.mark.slow
 ZOOMED: Final = (683, 384)
 """A laptop's window at 200 % zoom, in the pixels of style sheets."""
 NAMES: Final = ("Aurora Vale", "The Copper Lanterns", "Nine Rivers", "Marlow & Finch", "Ünïcødé " + "long " * 12)
-
-APART: Final = """items => items.every((item) => {
-  const { top, bottom } = item.getBoundingClientRect();
-  const parts = [...item.querySelectorAll(".face, .name, .track, .count, .share")];
-  const places = parts.map((part) => part.getBoundingClientRect());
-  return places.every((place) => place.top >= top && place.bottom <= bottom);
-})"""
-"""Return whether all parts of every place lie within it."""
 
 
 async def test_a_contest_at_every_size(api: Api, visit: Visit) -> None:
@@ -47,9 +38,8 @@ async def test_a_contest_at_every_size(api: Api, visit: Visit) -> None:
     for number in range(10 - len(NAMES)):
         await api.participant(contest, title=f"Another {number}")
     await expect(page.locator("#ranking li")).to_have_count(10)
-    assert await page.locator("#ranking li").evaluate_all(APART)
-    if directory := os.environ.get("TALLY_SCREENSHOTS"):
-        await page.screenshot(path=Path(directory) / "contest-wall-full.png")
+    assert await page.locator("#ranking li").evaluate_all(IN_SIGHT)
+    await picture(page, "contest-wall-full")
     smallest = await visit(f"/dashboard{contest.path}", size=(320, 600))
     await expect(smallest.locator("#ranking li")).to_have_count(10)
     assert await smallest.evaluate("document.documentElement.scrollWidth") == 320

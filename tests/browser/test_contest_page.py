@@ -3,16 +3,17 @@
 import asyncio
 import re
 import time
-from typing import Any
 
 import pytest
 from playwright.async_api import Page, expect
 
 from libs.catalogue.api_keys import find_key, revoke_key
 from libs.local_stack.supervisor import Supervisor
+from tests.browser.contest_pages import lead, names, page_of, press, row, saved
 from tests.support.browser_types import Issue, Visit
 from tests.support.catalogue import Catalogue
 from tests.support.retried import final_answer
+from tests.support.sources import Source
 from tests.support.voting import Api, Contest, hours_from_now, running
 
 pytestmark = pytest.mark.slow
@@ -22,20 +23,8 @@ SOON_MS = 60_000
 """For what needs servers to come back."""
 
 
-def page_of(contest: Contest) -> str:
-    return f"/dashboard{contest.path}"
-
-
 async def is_live(page: Page, within_ms: float = SOON_MS) -> None:
     await expect(page.locator("#live")).to_have_text("Live", timeout=within_ms)
-
-
-def row(page: Page, name: str) -> Any:
-    return page.locator("#ranking li").filter(has_text=name)
-
-
-async def names(page: Page) -> list[str]:
-    return await page.locator("#ranking .name").all_inner_texts()
 
 
 async def test_a_vote_shows_within_a_second_of_its_answer(api: Api, visit: Visit) -> None:
@@ -50,14 +39,23 @@ async def test_a_vote_shows_within_a_second_of_its_answer(api: Api, visit: Visit
         await expect(row(page, "Participant 1").locator(".count")).to_have_text(str(votes))
         took_s.append(time.monotonic() - answered)
     assert min(took_s) < 1, "one of three: the machine may be busy"
-    await expect(page.locator("#count")).to_have_text("3")
-    await expect(page.locator("#lead")).to_have_text("3")
-    await expect(page.locator("#unique")).to_have_text("3")
+    for figure in ("#count", "#lead", "#unique"):
+        await expect(page.locator(figure)).to_have_text("3")
     await expect(page.locator("#legend")).to_contain_text("Participant 1 3")
     assert await names(page) == ["Participant 1", "Participant 0"]
 
 
-async def test_ratings_are_ranked_by_their_average(api: Api, visit: Visit) -> None:
+async def test_changed_places_have_arrows_and_the_lead_has_a_name(api: Api, visit: Visit) -> None:
+    contest = await api.contest(2)
+    await lead(contest, 0, 3)
+    page = await visit(page_of(contest), reduced_motion="no-preference")
+    await expect(page.locator("#leader")).to_have_text("Participant 0")
+    await lead(contest, 1, 8)
+    await expect(page.locator("#ranking .moved")).to_have_text(["▲1", "▼1"])
+    await expect(page.locator("#leader")).to_have_text("Participant 1")
+
+
+async def test_ratings_are_ranked_by_their_average_and_show_their_distribution(api: Api, visit: Visit) -> None:
     contest = await api.contest(body=running() | {"contest_type": "rating"})
     for voter, participant, value in (("ann", 0, 2), ("bob", 0, 3), ("cid", 1, 5)):
         assert (await contest.rate(participant, value, voter)).status_code == 201
@@ -66,11 +64,23 @@ async def test_ratings_are_ranked_by_their_average(api: Api, visit: Visit) -> No
     await expect(row(page, "Participant 1").locator(".count")).to_have_text("5.00")
     await expect(row(page, "Participant 1").locator(".share")).to_have_text("1 rating")
     await expect(row(page, "Participant 0").locator(".share")).to_have_text("2 ratings")
+    await expect(row(page, "Participant 0").locator(".values")).to_have_attribute("title", "2: 1, 3: 1")
     assert await names(page) == ["Participant 1", "Participant 0"]
     await expect(page.locator("#count-unit")).to_have_text("Ratings")
     await expect(page.locator("#lead")).to_have_text("2.50")
     await expect(page.locator("#legend li")).to_have_text(["Participant 1 5.00", "Participant 0 2.50"])
     await expect(page.locator("#chart-says")).to_contain_text("Average ratings of Participant 1, Participant 0")
+
+
+async def test_ordering_contests_say_points_beside_ballots(api: Api, visit: Visit) -> None:
+    positions = [{"id": "1", "votes": 3}, {"id": "2", "votes": 1}]
+    order = await api.contest(body=running(ordering={"positions": positions}) | {"contest_type": "ordering"})
+    for voter in ("ann", "bob"):
+        assert (await order.ballot(1, 0, voter=voter)).status_code == 201
+    page = await visit(page_of(order))
+    await expect(page.locator("#ranking .count").first).to_have_text("6 points")
+    await expect(page.locator("#ranking .share").first).to_have_text("2 ballots · 75.0 %")
+    await expect(page.locator("#unique-unit")).to_have_text("Ballots")
 
 
 async def test_it_says_at_once_that_the_connection_is_lost_and_goes_on_by_itself(
@@ -137,8 +147,7 @@ async def test_hidden_counts_show_nothing_until_they_may_be_seen(api: Api, visit
     for part in ("#figures", "#chart", "#legend", "#sources", ".track", ".rank", "#said"):
         for each in await page.locator(part).all():
             assert not await each.is_visible() or not await each.inner_text(), part
-    bars = await page.locator("#ranking li").evaluate_all(BARS)
-    assert set(bars) == {"0"}
+    assert set(await page.locator("#ranking li").evaluate_all(BARS)) == {"0"}
 
     everything = await visit(page_of(contest))
     await expect(row(everything, "Participant 2").locator(".count")).to_have_text("4,321")
@@ -150,8 +159,7 @@ async def test_hidden_counts_show_nothing_until_they_may_be_seen(api: Api, visit
     assert (await names(page))[0] == "Participant 0"
     await expect(page.locator("#chart-says")).to_be_empty()
     assert not secret.search(await page.locator("main").inner_text())
-    bars = await page.locator("#ranking li").evaluate_all(BARS)
-    assert set(bars) == {"0"}
+    assert set(await page.locator("#ranking li").evaluate_all(BARS)) == {"0"}
 
     await page.context.set_offline(True)
     await contest.change(vote_visibility="shown")
@@ -180,15 +188,19 @@ async def test_when_the_session_ends_it_asks_to_log_in_and_goes_on(
     await expect(page.locator("#count")).to_have_text("1")
 
 
-async def test_it_says_when_voting_ends_and_when_the_result_is_final(api: Api, visit: Visit) -> None:
+async def test_it_says_when_voting_ends_and_who_has_won_when_the_result_is_final(api: Api, visit: Visit) -> None:
     contest = await api.contest()
+    await lead(contest, 1, 4)
     page = await visit(page_of(contest))
+    await expect(page.locator("#count")).to_have_text("4")
     await expect(page.locator("#phase")).to_have_text("Running")
     await expect(page.locator("#finality")).to_have_text("Provisional")
     await expect(page.locator("#countdown")).to_contain_text("ends in")
     await contest.change(end=soon(2))
     await expect(page.locator("#phase")).to_have_text("Finished")
     await expect(page.locator("#finality")).to_have_text("Final", timeout=SOON_MS)
+    await expect(page.locator("#said")).to_have_text("Final result: Participant 1 with 4 votes.")
+    await expect(page.locator("#ranking li.winner .name")).to_have_text("Participant 1")
 
 
 async def test_the_countdown_goes_by_the_service_s_clock(api: Api, visit: Visit) -> None:
@@ -216,31 +228,54 @@ async def test_screen_readers_announce_the_leader_and_nothing_once_that_is_hidde
     await expect(page.locator("#said")).to_be_empty()
 
 
-async def test_a_deleted_contest_says_so(api: Api, visit: Visit) -> None:
+async def test_a_deleted_contest_says_so_and_one_that_is_not_there_is_not_waited_for(
+    api: Api, visit: Visit
+) -> None:
     contest = await api.contest()
     page = await visit(page_of(contest))
     await is_live(page)
     assert (await api.client.delete(contest.path)).status_code == 204
     await expect(page.locator("#live")).to_have_text("Deleted")
     await page.reload()
-    await expect(page.locator("#trouble")).to_contain_text("not found")
-
-
-async def test_a_contest_that_is_not_there_is_not_waited_for(visit: Visit) -> None:
-    page = await visit("/dashboard/contests/nothing")
-    await expect(page.locator("#trouble")).to_have_text("Contest nothing not found.")
+    await expect(page.locator("#trouble")).to_have_text(f"Contest {contest.key} not found.")
     await expect(page.locator("#main").get_by_role("heading")).to_have_count(0)
 
 
-async def test_titles_are_text(api: Api, visit: Visit) -> None:
+async def test_a_view_is_its_address_with_a_language(api: Api, visit: Visit) -> None:
+    contest = await api.contest()
+    page = await visit(page_of(contest), permissions=["clipboard-read", "clipboard-write"])
+    await press(page, "Chart")
+    await expect(page.locator("#chart")).to_be_hidden()
+    await press(page, "Copy link")
+    await expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    link = await page.evaluate("navigator.clipboard.readText()")
+    same = await visit(f"{link}&lang=de")
+    await expect(same.locator("#chart")).to_be_hidden()
+    await expect(same.locator("#phase")).to_have_text("Läuft")
+    await expect(same.get_by_role("button", name="Anhalten")).to_be_visible()
+    await expect(same.locator("html")).to_have_attribute("lang", "de")
+    await same.get_by_label("Sprache").select_option("English")
+    await expect(same.locator("#phase")).to_have_text("Running")
+
+
+async def test_titles_are_text_on_the_page_and_in_the_saved_table_and_the_chart_is_saved_as_a_picture(
+    api: Api, visit: Visit
+) -> None:
     contest = await api.contest(0)
-    title = "<img src=x onerror=alert(1)><b>Ada</b> & co"
-    await api.participant(contest, title=title)
-    await contest.client.patch(contest.path, json={"title": title})
+    markup = "<img src=x onerror=alert(1)><b>Ada</b> & co"
+    titles = ["=1+1", 'Ada, "A"', markup]
+    for title in titles:
+        await api.participant(contest, title=title)
+    await contest.client.patch(contest.path, json={"title": markup})
     page = await visit(page_of(contest))
-    await expect(page.locator("#ranking .name")).to_have_text(title)
-    await expect(page.locator("h1")).to_have_text(title)
+    await expect(page.locator("#ranking .name")).to_have_text(titles)
+    await expect(page.locator("h1")).to_have_text(markup)
     assert await page.locator(".name *, h1 *, #legend span *, main [onerror]").count() == 0
+    lines = (await saved(page, "CSV")).read_text("utf-8-sig").splitlines()
+    assert lines[0] == "rank,participant,key,count,share,voters"
+    participants = [line.split(",", 1)[1].rsplit(",", 4)[0] for line in lines[1:]]
+    assert participants == ["'=1+1", '"Ada, ""A"""', markup]
+    assert (await saved(page, "PNG")).read_bytes().startswith(b"\x89PNG")
 
 
 async def test_of_many_participants_the_first_are_shown_and_all_can_be_found(api: Api, visit: Visit) -> None:
@@ -263,13 +298,10 @@ async def test_sources_are_shown_apart_for_all_and_for_one(api: Api, visit: Visi
     contest = await api.contest()
     await contest.vote(0, "a")
     await contest.vote(1, "b", source="c-paid", count=3)
-    mapping = {"A": contest.participants[0]}
-    await api.client.put(
-        f"{contest.path}/vote_sources/tv", json={"title": "TV show", "is_in_total": False, "mapping": mapping}
-    )
+    source = Source(contest, "tv")
+    await source.map("A", title="TV show", is_in_total=False)
     counts = [{"mapped_id": "A", "count": 50, "anonymous_voter_count": 0, "unique_voter_count": 40}]
-    report = {"report_id": "1", "reported_at": soon(0), "counts": counts}
-    assert (await api.client.post(f"{contest.path}/vote_sources/tv/counts", json=report)).status_code == 202
+    assert (await source.send(reported_at=soon(0), counts=counts)).status_code == 202
     page = await visit(page_of(contest))
     tv = page.locator("#sources tr").filter(has_text="TV show")
     await expect(tv).to_contain_text("external")
@@ -326,10 +358,7 @@ async def test_the_chart_zooms_and_is_a_table_too(api: Api, visit: Visit) -> Non
     await page.mouse.down()
     await page.mouse.move(box["x"] + 150, box["y"] + 50)
     await page.mouse.up()
-    await page.get_by_role("button", name="All", exact=True).click()
-    for name in ("Zoom in", "Zoom out", "Earlier", "Later"):
-        await page.get_by_role("button", name=name).click()
-    await page.get_by_role("button", name="Per step").click()
+    await press(page, "All", "Zoom in", "Zoom out", "Earlier", "Later", "Per step")
     await expect(page.locator("#legend")).to_contain_text("Participant 0")
     await page.locator("#chart .u-over").hover()
     when = page.locator("#legend .when")

@@ -4,6 +4,7 @@ import re
 import uuid
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from playwright.async_api import Locator, Page, expect
 
 from libs.catalogue.api_keys import find_key, revoke_key
@@ -51,14 +52,28 @@ async def test_a_ticket_in_the_address_logs_in_once_and_leaves_no_trace(api: Api
     assert await page.evaluate("history.length") == 2
     again = await visit(address, key="")
     await expect(again.get_by_role("dialog")).to_be_visible()
+    await expect(again.locator("#log-in-error")).to_contain_text("has been used")
 
 
-async def test_a_key_that_may_not_list_contests_is_shown_the_way(api: Api, visit: Visit, issue: Issue) -> None:
+@pytest.mark.parametrize(
+    ("path", "permissions", "note", "missing", "hidden"),
+    [
+        ("", ["results:read"], "#contests-note", "content:read", "#contests li"),
+        ("/operations", ["results:read"], "role=alert", "operations", "#shown"),
+        ("/keys", ["results:read"], "#keys-note", "keys:manage", "#maker"),
+        ("/new", ["results:read", "content:read"], "#missing", "content:write", "#studio"),
+    ],
+    ids=["contests", "operations", "keys", "studio"],
+)
+async def test_a_page_names_the_permission_that_a_key_lacks_and_shows_nothing_else(
+    api: Api, visit: Visit, issue: Issue, path: str, permissions: list[str], note: str, missing: str, hidden: str
+) -> None:
     contest = await api.contest()
-    key = await issue("results:read")
-    page = await visit("/dashboard", key.api_key)
-    await expect(page.locator("#contests-note")).to_contain_text("content:read")
-    await expect(page.get_by_role("link", name="Operations")).to_be_hidden()
+    page = await visit(f"/dashboard{path}", (await issue(*permissions)).api_key)
+    await expect(page.locator(note).first).to_contain_text(missing)
+    await expect(page.locator(hidden).first).to_be_hidden()
+    for link in ("Operations", "API keys", "New contest"):
+        await expect(page.get_by_role("link", name=link)).to_be_hidden()
     await page.goto(f"/dashboard{contest.path}")
     await expect(page.locator("#ranking .name").first).to_have_text("Participant 0")
 
@@ -105,21 +120,15 @@ async def _is_shown(page: Page, part: Locator) -> bool:
 
 
 async def test_it_says_why_a_log_in_is_needed_and_when_the_session_ends(
-    api: Api, visit: Visit, issue: Issue, catalogue: Catalogue
+    visit: Visit, issue: Issue, catalogue: Catalogue
 ) -> None:
-    ticket = (await api.client.post("/dashboard/tickets")).json()["ticket"]
-    await visit(f"/dashboard#ticket={ticket}", key="")
-    error = "#log-in-error"
-    again = await visit(f"/dashboard#ticket={ticket}", key="")
-    await expect(again.locator(error)).to_contain_text("has been used")
-
     key = await issue()
     page = await visit("/dashboard", key.api_key)
     await expect(page.locator("#log-out")).to_be_visible()
     await revoke_key(catalogue.writer, await find_key(catalogue.views, key.key_id))
     await eventually(lambda: _is_refused(page, key.api_key), every_s=0.3)
     await page.reload()
-    await expect(page.locator(error)).to_contain_text("revoked")
+    await expect(page.locator("#log-in-error")).to_contain_text("revoked")
 
     soon = await visit("/dashboard", alone=True)
     await soon.clock.install(time=datetime.now(UTC) + timedelta(hours=11, minutes=55))

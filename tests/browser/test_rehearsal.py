@@ -2,7 +2,7 @@
 service. After each step the network traffic of walls and phones has nothing that is not due yet."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,9 +12,7 @@ from playwright.async_api import Page, expect
 from libs.local_stack.supervisor import Supervisor
 from services.cli.voting_page.server import serve_voting_page
 from services.query.show_board import POINTS
-from tests.browser.test_audience_view import page_of
-from tests.browser.test_wall_layouts import WHOLE
-from tests.browser.test_walls import picture, recorded, wall_of
+from tests.browser.contest_pages import WHOLE, page_of, picture, press, recorded, wall_of
 from tests.support.browser_contexts import Contexts
 from tests.support.browser_types import Issue, Visit
 from tests.support.commands import tally, tally_json
@@ -63,6 +61,14 @@ class Audience:
     def phones(self) -> list[Page]:
         return [page for name, page in self.pages.items() if name.startswith("phone")]
 
+    async def walls_show(self, part: str, text: str | Sequence[str]) -> None:
+        for wall in self.walls:
+            await expect(wall.locator(part)).to_have_text(text)
+
+    async def phones_show(self, part: str, text: str | Sequence[str]) -> None:
+        for phone in self.phones:
+            await expect(phone.locator(part)).to_have_text(text)
+
     async def lacks(self, numbers: Iterable[int], *kinds: str) -> None:
         """No wall or phone, or none of these kinds, has received any of the numbers."""
         for name, traffic in self.traffic.items():
@@ -107,12 +113,6 @@ async def give(contest: Contest, votes: dict[int, int], when: str) -> None:
     await contest.counts_with(*answers)
 
 
-async def confirm(page: Page, button: str, sure: str) -> None:
-    """Press a button of the studio that asks, and confirm."""
-    await page.get_by_role("button", name=button, exact=True).click()
-    await page.get_by_role("button", name=sure, exact=True).click()
-
-
 def in_order(counts: dict[int, int]) -> list[int]:
     return sorted(counts, key=lambda act: -counts[act])
 
@@ -127,8 +127,7 @@ async def reveals(audience: Audience, counts: dict[int, int], opened: int) -> No
     """The walls show the last places and have received neither the others' counts nor the total."""
     order = in_order(counts)
     names = ["?" if place < len(order) - opened else ACTS[act] for place, act in enumerate(order)]
-    for wall in audience.walls:
-        await expect(wall.locator("#ranking .name")).to_have_text(names)
+    await audience.walls_show("#ranking .name", names)
     covered = order[: len(order) - opened]
     await audience.lacks([counts[act] for act in covered] + [sum(counts.values())])
     await audience.lacks([counts[act] for act in order], "phone")
@@ -151,40 +150,32 @@ async def test_a_show_with_twelve_acts_reaches_walls_and_phones_only_when_it_is_
     disqualified = studio.locator("#acts li").nth(READMITTED)  # its place stays
 
     # before it opens all see the acts, and nobody is first
-    for wall in audience.walls:
-        await expect(wall.locator("#phase")).to_have_text("Announced")
-        await expect(wall.locator("#ranking .name")).to_have_text(list(ACTS))
-    for phone in audience.phones:
-        await expect(phone.locator("#phase")).to_have_text("Not open yet")
+    await audience.walls_show("#phase", "Announced")
+    await audience.walls_show("#ranking .name", ACTS)
+    await audience.phones_show("#phase", "Not open yet")
     await audience.pictures("1-announced")
 
     # the acts change places after they were saved: walls, phones and presenter follow
-    await studio.get_by_role("button", name=f"Move up: {ACTS[3]}").click()
-    await studio.get_by_role("button", name=f"Move down: {ACTS[0]}").click()
-    await studio.get_by_role("button", name="Save the acts").click()
+    await press(studio, f"Move up: {ACTS[3]}", f"Move down: {ACTS[0]}", "Save the acts")
     await expect(studio.locator("#unsaved")).to_have_text("")
     order = [ACTS[act] for act in (1, 0, 3, 2, *range(4, 12))]
-    for wall in audience.walls:
-        await expect(wall.locator("#ranking .name")).to_have_text(order)
-    for phone in audience.phones:
-        await expect(phone.locator("#participants .name strong")).to_have_text(order)
+    await audience.walls_show("#ranking .name", order)
+    await audience.phones_show("#participants .name strong", order)
     await expect(presenter.locator("#running-order li")).to_have_text(order)
     await picture(presenter, "rehearsal-1-ordered-presenter")
     await audience.pictures("1-ordered")
 
     # open; the phones vote, and walls and phones show the counts
-    await confirm(studio, "Open now", "Open voting")
+    await press(studio, "Open now", "Open voting")
     for number, phone in enumerate(audience.phones):
         await expect(phone.locator("#phase")).to_have_text("Open")
-        await phone.get_by_role("button", name=f"Vote for {ACTS[number]}", exact=True).click()
+        await press(phone, f"Vote for {ACTS[number]}")
         await expect(phone.locator("#own li")).to_have_count(1)
     await give(contest, dict(enumerate(FIRST)), "first")
     counts = {act: votes + (act < len(audience.phones)) for act, votes in enumerate(FIRST)}
-    for wall in audience.walls:
-        await expect(wall.locator("#count")).to_have_text(f"{sum(counts.values()):,}")
-        await expect(wall.locator("#ranking .name").first).to_have_text(ACTS[READMITTED])
-    for phone in audience.phones:
-        await expect(phone.locator("#total")).to_have_text(f"{sum(counts.values()):,} votes in all")
+    await audience.walls_show("#count", f"{sum(counts.values()):,}")
+    await audience.walls_show("#ranking li:first-child .name", ACTS[READMITTED])
+    await audience.phones_show("#total", f"{sum(counts.values()):,} votes in all")
     await audience.pictures("2-open")
 
     # hold: later votes reach the phones, and no wall
@@ -195,39 +186,37 @@ async def test_a_show_with_twelve_acts_reaches_walls_and_phones_only_when_it_is_
     await give(contest, {LATE: 60_013}, "held")
     counts[LATE] += 60_013
     await expect(desk.locator("#count")).to_have_text(f"{sum(counts.values()):,}")
-    for phone in audience.phones:
-        await expect(phone.locator("#total")).to_have_text(f"{sum(counts.values()):,} votes in all")
+    await audience.phones_show("#total", f"{sum(counts.values()):,} votes in all")
     await audience.walls[0].reload()
-    for wall in audience.walls:
-        await expect(wall.locator("#count")).to_have_text(f"{held:,}")
+    await audience.walls_show("#count", f"{held:,}")
     await audience.lacks([counts[LATE], sum(counts.values())], "wall")
     await audience.pictures("3-held")
+    await desk.keyboard.press("l")
+    await audience.walls_show("#count", f"{sum(counts.values()):,}")
+    await desk.keyboard.press("h")
+    for wall in audience.walls:
+        await expect(wall.locator("#held-mark")).to_contain_text("Held at")
 
     # the last votes are secret; the leader is disqualified by mistake
     await studio.get_by_label("Counts are seen by the public").select_option("hidden_until_end")
-    await studio.get_by_role("button", name="Save the contest").click()
+    await press(studio, "Save the contest")
     await expect(studio.locator("#done")).to_have_text("Saved.")
     for wall in audience.walls:
         await expect(wall.locator("#count")).to_be_hidden()
         await expect(wall.locator("#held-mark")).to_be_hidden()
-    for phone in audience.phones:
-        await expect(phone.locator("#total")).to_have_text("The counts are hidden for now.")
-    await disqualified.get_by_role("button", name="Disqualify").click()
-    await disqualified.get_by_role("button", name=f"Disqualify {ACTS[READMITTED]}").click()
+    await audience.phones_show("#total", "The counts are hidden for now.")
+    await press(disqualified, "Disqualify", f"Disqualify {ACTS[READMITTED]}")
     await expect(disqualified.locator(".chip")).to_have_text("Disqualified")
     without = {act: votes + SECRET[act] for act, votes in counts.items() if act != READMITTED}
     await give(contest, {act: SECRET[act] for act in without}, "secret")
     secrets = [*without.values(), sum(without.values()), sum(without.values()) + counts[READMITTED]]
     await expect(desk.locator("#count")).to_have_text(f"{sum(without.values()):,}")
-    for wall in audience.walls:
-        await expect(wall.locator("#ranking .name")).to_have_text(
-            [title for title in order if title != ACTS[READMITTED]]
-        )
+    await audience.walls_show("#ranking .name", [title for title in order if title != ACTS[READMITTED]])
     await audience.lacks(secrets)
     await audience.pictures("4-hidden")
 
     # close: the result is final, and waits for its release
-    await confirm(studio, "Close now", "Close voting")
+    await press(studio, "Close now", "Close voting")
     await contest.becomes_final()
     await expect(desk.locator("#hidden-mark")).to_have_text("Hidden from the public until the result is released")
     for phone in audience.phones:
@@ -241,18 +230,22 @@ async def test_a_show_with_twelve_acts_reaches_walls_and_phones_only_when_it_is_
     await expect(desk.locator("#finality")).to_have_text("Final")
     await desk.keyboard.press("r")
     await reveals(audience, without, 0)
-    for opened in (1, 2, 3, 4):
+    await expect(desk.locator("#screens-show")).to_have_text(f"Screens show 0 of {len(without)} places.")
+    for opened, key in ((1, "n"), (2, "PageDown"), (3, ""), (4, "n")):
         await expect(presenter.locator("#screens-next")).to_have_text(comes_next(without, opened - 1))
         await presenter.keyboard.press("n")  # it only reads
-        await desk.keyboard.press("n")
+        await (desk.keyboard.press(key) if key else press(desk, "Next place"))
         await reveals(audience, without, opened)
+        if opened == 1:
+            # its bar does not show how far a covered place is ahead
+            last = audience.walls[0].locator("#ranking li").last
+            assert await last.evaluate("item => item.style.getPropertyValue('--part')") == "1"
     await picture(presenter, "rehearsal-6-reveal-presenter")
     await audience.walls[1].reload()
     await reveals(audience, without, 4)
     await audience.pictures("6-reveal")
     await stack.kill("gateway", restart=False)
-    for wall in audience.walls:
-        await expect(wall.locator("#live")).to_have_text("Reconnecting …")
+    await audience.walls_show("#live", "Reconnecting …")
     await reveals(audience, without, 4)
     await audience.pictures("7-killed")
     await stack.restart("gateway")
@@ -264,26 +257,24 @@ async def test_a_show_with_twelve_acts_reaches_walls_and_phones_only_when_it_is_
     await reveals(audience, without, 5)
 
     # the mistake is corrected: reopened and closed, and the reveal begins again
-    await disqualified.get_by_role("button", name="Admit again").click()
-    await disqualified.get_by_role("button", name=f"Admit {ACTS[READMITTED]}").click()
+    await press(disqualified, "Admit again", f"Admit {ACTS[READMITTED]}")
     await expect(disqualified.locator(".chip")).to_contain_text("waits for a reopening")
     await expect(desk.locator("#corrections")).to_contain_text(f"{ACTS[READMITTED]} is admitted again, once")
     await reveals(audience, without, 5)
     await studio.get_by_label("New end").fill("2036-05-02T20:00:00")
-    await studio.get_by_role("button", name="Reopen", exact=True).click()
+    await press(studio, "Reopen")
     await expect(studio.locator("#phase")).to_have_text("Running")
     await reveals(audience, without, 5)
-    await confirm(studio, "Close now", "Close voting")
+    await press(studio, "Close now", "Close voting")
     await contest.becomes_final()
     await reveals(audience, without, 5)
     await audience.pictures("8-corrected")
     await expect(desk.locator("#finality")).to_have_text("Final")
     final = without | {READMITTED: counts[READMITTED]}
     await expect(desk.locator("#screens-next")).to_contain_text("The result has changed since the reveal began.")
-    await desk.get_by_role("button", name="Points").click()
+    await press(desk, "Points")
     await expect(desk.locator("#reveal-points")).to_have_attribute("aria-pressed", "true")
-    for wall in audience.walls:
-        await expect(wall.locator("#ranking .count").last).to_have_text("0")
+    await audience.walls_show("#ranking li:last-child .count", "0")
     await desk.keyboard.press("r")
     by_votes = in_order(final)
     due = {*by_votes[-5:], READMITTED}
@@ -291,30 +282,43 @@ async def test_a_show_with_twelve_acts_reaches_walls_and_phones_only_when_it_is_
         if opened:
             await desk.keyboard.press("n")
         names = ["?" if place < 12 - opened else ACTS[act] for place, act in enumerate(by_votes)]
-        for wall in audience.walls:
-            await expect(wall.locator("#ranking .name")).to_have_text(names)
+        await audience.walls_show("#ranking .name", names)
         await audience.lacks([final[act] for act in by_votes if act not in due] + [sum(final.values())])
         await audience.lacks([final[act] for act in by_votes if act != READMITTED], "phone")
         if opened == 11:
             await expect(desk.locator("#screens-next")).to_have_text(f"Next: 1. {ACTS[READMITTED]}")
             await audience.pictures("9-last-place")
+    await audience.walls_show("#ranking .count", [str(number) for number in (*POINTS, 0, 0)])
+    await audience.walls_show("#ranking li.winner .name", ACTS[READMITTED])
     for wall in audience.walls:
-        await expect(wall.locator("#ranking .count")).to_have_text([str(number) for number in (*POINTS, 0, 0)])
-        await expect(wall.locator("#ranking li.winner .name")).to_have_text(ACTS[READMITTED])
         assert await wall.locator(".name").evaluate_all(WHOLE)
     await audience.pictures("10-points")
+    await expect(desk.locator("#reveal-next")).to_be_disabled()
+
+    # all counts, which the desk shows only if that is confirmed, and live again, which is without counts
+    asked = desk.get_by_role("dialog", name="Show hidden counts?")
     await desk.keyboard.press("a")
-    await desk.get_by_role("button", name="Show them on all screens").click()
-    for wall in audience.walls:
-        await expect(wall.locator("#count")).to_have_text(f"{sum(final.values()):,}")
+    await expect(asked.locator(".primary")).to_have_text("Do not show them")
+    await desk.keyboard.press("Enter")
+    await expect(asked).to_be_hidden()
+    await expect(desk.locator("#live-counts")).to_have_attribute("aria-pressed", "true")
+    await expect(desk.locator("#screens-show")).to_have_text("Screens show the participants without counts.")
+    await audience.lacks([final[act] for act in by_votes if act not in due] + [sum(final.values())])
+    await desk.keyboard.press("a")
+    await press(asked, "Show them on all screens")
+    await audience.walls_show("#count", f"{sum(final.values()):,}")
     await audience.lacks(secrets, "phone")
     await audience.pictures("11-winner")
+    await desk.keyboard.press("l")
+    for wall in audience.walls:
+        await expect(wall.locator("#count")).to_be_hidden()
+        assert f"{sum(final.values()):,}" not in await wall.locator("body").inner_text()
 
     # release: the phones see what the walls show
-    await desk.get_by_role("button", name="Release the result").click()
-    await desk.get_by_role("button", name="Release it").click()
-    for phone in audience.phones:
-        await expect(phone.locator("#total")).to_have_text(f"{sum(final.values()):,} votes in all")
+    await press(desk, "Release the result", "Release it")
+    await expect(desk.locator("#release")).to_be_hidden()
+    await expect(desk.locator("#hidden-mark")).to_be_hidden()
+    await audience.phones_show("#total", f"{sum(final.values()):,} votes in all")
     await audience.pictures("12-released")
 
     # seal: the certificate says what the walls show, and nothing on them changes
@@ -325,8 +329,8 @@ async def test_a_show_with_twelve_acts_reaches_walls_and_phones_only_when_it_is_
     await expect(desk.locator("#finality")).to_have_text("Sealed")
     for wall in audience.walls:
         await wall.reload()
-        await expect(wall.locator("#ranking .name").first).to_have_text(ACTS[READMITTED])
-        await expect(wall.locator("#count")).to_have_text(f"{sum(final.values()):,}")
+    await audience.walls_show("#ranking li:first-child .name", ACTS[READMITTED])
+    await audience.walls_show("#count", f"{sum(final.values()):,}")
     await audience.pictures("13-sealed")
     assert not [
         path

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
 from playwright.async_api import Page, expect
 
 from libs.local_stack.supervisor import Supervisor
 from services.cli.voting_page.server import serve_voting_page
+from tests.browser.contest_pages import press
 from tests.support.browser_contexts import Contexts
 from tests.support.browser_types import NO_LOOPBACK
 from tests.support.eventually import eventually
 from tests.support.soundness import SIZES, is_sound
-from tests.support.voting import Api, Contest, code, hours_from_now, running
+from tests.support.voting import Api, Contest, hours_from_now, running
 
 pytestmark = pytest.mark.slow
 GUIDE = Path(__file__).parents[2] / "deploy/guides/developer.md"
@@ -82,7 +82,7 @@ async def test_a_change_of_the_acts_reaches_open_pages_and_keeps_what_was_filled
         assert (await api.client.patch(each.path, json={"running_order": order})).status_code == 200
     await expect(names).to_have_text(["Marlow & <Finch>", "Aurora", "Nine Rivers"])
     await expect(page.get_by_role("button", name="Vote for Nine Rivers")).to_be_focused()
-    await page.get_by_role("button", name="Vote for Aurora", exact=True).click()
+    await press(page, "Vote for Aurora")
     await expect(page.locator("#own li")).to_contain_text("Aurora")
     await expect(rated.locator("#participants .name strong")).to_have_text(["Participant 1", "Participant 0"])
     assert await rated.locator("input:checked").evaluate_all("found => found.map((each) => each.value)") == ["4"]
@@ -96,22 +96,24 @@ async def test_a_voter_votes_sees_what_is_left_and_takes_a_vote_back(api: Api, v
     page = await visitor.open(f"/?contest={contest.key}")
     await expect(page.locator("h1")).to_have_text("Song of the Year")
     await expect(page.locator("#left")).to_contain_text("You have 2 votes left.")
-    await page.get_by_role("button", name="Vote for Aurora Vale", exact=True).click()
+    await press(page, "Vote for Aurora Vale")
     await expect(page.locator("#left")).to_have_text("You have 1 vote left.")
     await expect(page.locator("#renews")).to_contain_text("All renew in 59:")
     await expect(page.get_by_role("button", name="Vote for Aurora Vale", exact=True)).to_be_disabled()
     await expect(page.get_by_role("button", name="Vote for Nine Rivers")).to_be_enabled()
     await expect(page.locator("#participants li").first).to_contain_text("1 vote · place 1")
     await expect(page.locator("#own li")).to_contain_text("Aurora Vale")
+    assert "tk_" not in await page.content()
+    await is_sound(page, "voting-laptop")
     await page.reload()
     await expect(page.locator("#own li")).to_contain_text("counts")
-    await page.get_by_role("button", name="Take back your vote for Aurora Vale").click()
+    await press(page, "Take back your vote for Aurora Vale")
     await expect(page.locator("#own li")).to_contain_text("removed by its voter")
     await expect(page.locator("#participants li").first).to_contain_text("0 votes")
     await expect(page.get_by_role("button", name="Vote for Aurora Vale", exact=True)).to_be_enabled()
 
 
-async def test_the_votes_of_others_are_shown_live(api: Api, visitor: Visitor) -> None:
+async def test_the_votes_of_others_and_the_close_are_shown_live(api: Api, visitor: Visitor) -> None:
     contest = await song(api)
     page = await visitor.open(f"/?contest={contest.key}")
     await expect(page.locator("#total")).to_have_text("0 votes in all")
@@ -119,32 +121,25 @@ async def test_the_votes_of_others_are_shown_live(api: Api, visitor: Visitor) ->
     await expect(page.locator("#total")).to_have_text("1 vote in all")
     await expect(page.locator("#participants li").nth(2)).to_contain_text("Marlow & <Finch>1 vote")
     await expect(page.locator("#no-votes")).to_be_visible()
-
-
-async def test_a_refusal_is_shown(api: Api, visitor: Visitor) -> None:
-    contest = await song(api)
-    page = await visitor.open(f"/?contest={contest.key}")
     button = page.get_by_role("button", name="Vote for Aurora Vale", exact=True)
     await expect(button).to_be_enabled()
     assert (await contest.change(end=hours_from_now(-0.01))).status_code == 200
     await expect(page.locator("#phase")).to_have_text("Closed")
     await expect(button).to_be_disabled()
-    unknown = await visitor.open("/?contest=none")
-    await expect(unknown.locator("#trouble")).to_contain_text("not found")
 
 
-async def test_a_refused_vote_stays_shown_while_the_page_reads_on(api: Api, visitor: Visitor) -> None:
+async def test_a_refused_vote_stays_shown_in_sight_while_the_page_reads_on(api: Api, visitor: Visitor) -> None:
     contest = await song(api, ip_restriction_per_participant=1)
-    first, second = [await visitor.open(f"/?contest={contest.key}") for _ in range(2)]
-    name = "Vote for Aurora Vale"
-    await first.get_by_role("button", name=name, exact=True).click()
+    for number in range(9):
+        await api.participant(contest, title=f"Another {number}")
+    first, second = [await visitor.open(f"/?contest={contest.key}", "phone") for _ in range(2)]
+    await press(first, "Vote for Aurora Vale")
     await expect(first.locator("#own li")).to_have_count(1)
-    button = second.get_by_role("button", name=name, exact=True)
-    await expect(button).to_be_enabled()
     async with second.expect_response(lambda answer: answer.url.endswith("/allowance")):
-        await button.click()
+        await press(second, "Vote for Aurora Vale")
     await expect(second.locator("#left")).to_contain_text("You have 2 votes left.")
     await expect(second.locator("#trouble")).to_contain_text("ip limit of 1")
+    await expect(second.locator("#trouble")).to_be_in_viewport(ratio=1)
 
 
 async def test_a_phone_on_plain_http_votes_in_one_column_and_reads_what_https_would_add(
@@ -161,26 +156,12 @@ async def test_a_phone_on_plain_http_votes_in_one_column_and_reads_what_https_wo
         await expect(page.locator("#plain")).to_contain_text("HTTPS would prevent")
         assert not await page.evaluate("isSecureContext || 'randomUUID' in crypto")
         await expect(page.locator("#countdown")).to_contain_text("Closes in 59:")
-        button = page.get_by_role("button", name="Vote for Aurora Vale", exact=True)
-        await button.click()
+        await press(page, "Vote for Aurora Vale")
         await expect(page.locator("#own li")).to_have_count(1)
         await expect(page.locator("#total")).to_have_text("1 vote in all")
         boxes = [await item.bounding_box() for item in await page.locator("#participants li").all()]
         assert len({box["x"] for box in boxes if box}) == 1
         await is_sound(page, "voting-lan")
-
-
-async def test_a_refusal_can_be_read_wherever_the_page_is_scrolled_to(api: Api, visitor: Visitor) -> None:
-    contest = await song(api, ip_restriction_per_participant=1)
-    for number in range(9):
-        await api.participant(contest, title=f"Another {number}")
-    first, second = [await visitor.open(f"/?contest={contest.key}", "phone") for _ in range(2)]
-    for page in (first, second):
-        await page.get_by_role("button", name="Vote for Aurora Vale", exact=True).click()
-    await expect(second.locator("#trouble")).to_contain_text("ip limit of 1")
-    await expect(second.locator("#trouble")).to_be_in_viewport(ratio=1)
-    await expect(second.locator("#left")).to_contain_text("You have 2 votes left.")
-    await expect(second.locator("#trouble")).to_be_in_viewport(ratio=1)
 
 
 async def test_the_rules_are_told_as_they_are(api: Api, visitor: Visitor) -> None:
@@ -194,19 +175,16 @@ async def test_the_rules_are_told_as_they_are(api: Api, visitor: Visitor) -> Non
 
 
 async def test_a_voter_rates_and_rates_anew(api: Api, visitor: Visitor) -> None:
-    rating = {
-        "max_rating": 5,
-        "sub_rating_configs": [{"sub_rating_id": "stage", "title": "Stage", "max_votes": 3}],
-    }
+    sub_rating = {"sub_rating_id": "stage", "title": "Stage", "max_votes": 3}
+    rating = {"max_rating": 5, "sub_rating_configs": [sub_rating]}
     contest = await api.contest(2, running(rating=rating) | {"contest_type": "rating"})
     page = await visitor.open(f"/?contest={contest.key}", "phone")
     await expect(page.locator("#left")).to_have_text("A new rating replaces your earlier one.")
     first = page.locator("#participants li").first
     for value, stage in (("2", "3"), ("4", "1")):
         await first.get_by_role("radio", name=value, exact=True).first.check(force=True)
-        await (
-            first.get_by_role("group", name="Stage").get_by_role("radio", name=stage, exact=True).check(force=True)
-        )
+        of_stage = first.get_by_role("group", name="Stage")
+        await of_stage.get_by_role("radio", name=stage, exact=True).check(force=True)
         await first.get_by_role("button", name="Rate").click()
         await expect(first).to_contain_text(f"{value} from 1 rating · place 1")
     await expect(page.locator("#own li").first).to_contain_text(": 4")
@@ -223,7 +201,7 @@ async def test_a_voter_fills_in_a_ballot_with_each_participant_once(api: Api, vi
     await page.get_by_label("First").select_option(two)
     await expect(page.get_by_label("2 1 point").locator(f'option[value="{two}"]')).to_be_disabled()
     await page.get_by_label("2 1 point").select_option(one)
-    await page.get_by_role("button", name="Send the ballot").click()
+    await press(page, "Send the ballot")
     await expect(page.locator("#total")).to_have_text("4 points in all")
     await expect(page.locator("#participants li").nth(1)).to_contain_text("3 points · place 1")
     await is_sound(page, "voting-ballot")
@@ -247,44 +225,16 @@ async def test_the_developer_s_script_follows_a_result_from_another_origin(api: 
         assert (await contest.vote(0, f"voter {votes}")).status_code == 201
 
 
-async def test_without_a_contest_it_lists_those_that_run(api: Api, visitor: Visitor) -> None:
+async def test_without_a_contest_it_lists_those_that_run_and_makes_a_sample(api: Api, visitor: Visitor) -> None:
     contest = await song(api)
     page = await visitor.open("/")
     await page.locator(f'#contests a[href="/?contest={contest.key}"]').click()
     await expect(page.locator("#participants li")).to_have_count(3)
-
-
-async def test_a_sample_contest_can_be_made_to_try_it(visitor: Visitor) -> None:
+    unknown = await visitor.open("/?contest=none")
+    await expect(unknown.locator("#trouble")).to_contain_text("not found")
     page = await visitor.open("/")
-    await page.get_by_role("button", name="Create a sample contest").click()
+    await press(page, "Create a sample contest")
     await expect(page.locator("#participants li")).to_have_count(8, timeout=30_000)
-    await page.get_by_role("button", name="Vote for Juno Okafor", exact=True).click()
+    await press(page, "Vote for Juno Okafor")
     await expect(page.locator("#own li")).to_contain_text("Juno Okafor")
     await expect(page.locator("#renews")).to_contain_text("All renew in 00:")
-
-
-async def test_the_backend_needs_the_page_s_cookie_and_passes_on_no_key(api: Api, address: str) -> None:
-    contest = await song(api)
-    path = f"/contests/{contest.key}/votes"
-    async with httpx.AsyncClient(base_url=address, trust_env=False, headers={"origin": address}) as client:
-        assert (await client.post(path, json={"participant_key": contest.participants[0]})).status_code == 401
-        page = await client.get("/")
-        assert "samesite=strict" in page.headers["set-cookie"].lower()
-        assert "httponly" in page.headers["set-cookie"].lower()
-        assert (await client.post(path, data={"participant_key": contest.participants[0]})).status_code == 400
-        first = await client.post(path, json={"participant_key": contest.participants[0], "voter_id": "another"})
-        assert first.status_code == 201
-        assert code(await client.post(path, json={"participant_key": contest.participants[0]})) == (
-            409,
-            "participant_limit_reached",
-        )
-        assert "tk_" not in page.text + first.text
-
-
-@pytest.mark.parametrize("size", ["phone", "laptop"])
-async def test_it_is_sound_at_every_size(api: Api, visitor: Visitor, size: str) -> None:
-    contest = await song(api, renew_free_vote={"cooldown": 3600})
-    page = await visitor.open(f"/?contest={contest.key}", size)
-    await page.get_by_role("button", name="Vote for Nine Rivers").click()
-    await expect(page.locator("#own li")).to_have_count(1)
-    await is_sound(page, f"voting-{size}")

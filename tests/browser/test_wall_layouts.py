@@ -9,8 +9,7 @@ import pytest
 from PIL import Image, ImageChops
 from playwright.async_api import Page, expect
 
-from tests.browser.test_audience_view import lead, page_of
-from tests.browser.test_walls import HALL, picture, wall_of
+from tests.browser.contest_pages import HALL, WHOLE, lead, page_of, picture, press, wall_of
 from tests.support.browser_types import Visit
 from tests.support.eventually import eventually
 from tests.support.voting import Api, Contest, hours_from_now, running
@@ -40,9 +39,6 @@ window.fetch = (path, options) => {
 };
 """
 """A stream that sends `phase` and stays open, in place of the service's."""
-WHOLE: Final = """texts => texts.length > 0 && texts.every((text) => text.scrollHeight <= text.clientHeight + 1
-  && text.scrollWidth <= text.clientWidth + 1)"""
-"""Return whether no text is cut."""
 STILL: Final = ".stage .time { visibility: hidden; }"
 UNCLIPPED: Final = ".name, h1, .figure, .beside, #call-text, #message { overflow: visible !important; }"
 
@@ -157,43 +153,31 @@ async def test_the_last_minute_is_alone_on_the_screen(api: Api, visit: Visit) ->
     await expect(page.locator(".stage .label")).to_have_text("Voting has ended")
 
 
-async def test_nobody_is_first_before_the_first_vote(api: Api, visit: Visit) -> None:
+async def test_nobody_is_first_before_the_first_vote_and_a_producer_chooses_colours(
+    api: Api, visit: Visit
+) -> None:
     contest = await final_of(api, 0, 0)
     wall, desk = await visit(wall_of(contest), size=HALL), await visit(page_of(contest))
     for page in (wall, desk):
         await expect(page.locator("#ranking .count")).to_have_text(["0", "0"])
         await expect(page.locator("#ranking .at")).to_have_text(["", ""])
     await lead(contest, 1, 3)
+    answer = await api.client.patch(f"/participants/{contest.participants[1]}", json={"color": "#00aa44"})
+    assert answer.status_code == 200, answer.text
     for page in (wall, desk):
         await expect(page.locator("#ranking .at")).to_have_text(["1", "2"])
-
-
-async def test_a_producer_chooses_colours(api: Api, visit: Visit) -> None:
-    contest = await final_of(api, 3, 2)
-    answer = await api.client.patch(f"/participants/{contest.participants[0]}", json={"color": "#00aa44"})
-    assert answer.status_code == 200, answer.text
-    wall, desk = await visit(wall_of(contest), size=HALL), await visit(page_of(contest))
-    for page in (wall, desk):
         await expect(page.locator("#ranking .fill").first).to_have_css("background-color", "rgb(0, 170, 68)")
-    wrong = await api.client.patch(f"/participants/{contest.participants[0]}", json={"color": "green"})
+    wrong = await api.client.patch(f"/participants/{contest.participants[1]}", json={"color": "green"})
     assert wrong.status_code == 422
 
 
 async def test_the_marks_of_the_operator_can_be_hidden_and_the_background_left_out(api: Api, visit: Visit) -> None:
     contest = await final_of(api, 3, 2)
     await direct(contest, state="held")
-    marks = {
-        "live": "#live",
-        "phase": "#phase",
-        "provisional": "#finality",
-        "held": "#held-mark",
-        "countdown": "#countdown",
-        "figures": "#figures",
-        "anonymous": "#anonymous-panel",
-    }
+    same = {name: f"#{name}" for name in ("live", "phase", "countdown", "figures")}
+    marks = same | {"provisional": "#finality", "held": "#held-mark", "anonymous": "#anonymous-panel"}
     desk = await visit(page_of(contest))
-    await desk.get_by_role("button", name="Links").click()
-    await desk.get_by_role("button", name="Create a link").click()
+    await press(desk, "Links", "Create a link")
     for name in (*marks, "ground"):
         await desk.locator(f"#wall-look input[value={name}]").check()
     address = await desk.get_by_label("Address of the link").input_value()

@@ -1,40 +1,20 @@
 """Walls and control desks of a show, in browsers that share nothing: what a wall shows, and what reaches it."""
 
-import os
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.async_api import Page, expect
 
 from libs.local_stack.supervisor import Supervisor
-from tests.browser.test_audience_view import IN_SIGHT, NAMES, lead, names, page_of
+from tests.browser.contest_pages import IN_SIGHT, lead, names, page_of, picture, press, recorded, wall_of
 from tests.support.browser_types import Issue, Visit
 from tests.support.eventually import eventually
-from tests.support.network_traffic import Traffic, contains
-from tests.support.voting import Api, Contest, running
+from tests.support.voting import Api, running
 
 pytestmark = pytest.mark.slow
 
-HALL = (1920, 1080)
-
-
-def wall_of(contest: Contest) -> str:
-    return f"{page_of(contest)}/wall"
-
-
-async def recorded(visit: Visit, path: str, **options: Any) -> tuple[Page, Traffic]:
-    """Open a page of its own, and record all that it receives."""
-    page = await visit("about:blank", size=HALL, **options)
-    traffic = await Traffic.record(page)
-    await page.goto(path)
-    return page, traffic
-
-
-async def picture(page: Page, name: str) -> None:
-    if directory := os.environ.get("TALLY_SCREENSHOTS"):
-        await page.screenshot(path=Path(directory) / f"{name}.png")
+NAMES = ["Aurora Vale", "The Copper Lanterns", "Die Gebrüder von Hohenstein-Wolfenbüttel " + "und so weiter " * 4]
 
 
 async def shows_only(page: Page, title: str) -> None:
@@ -43,80 +23,6 @@ async def shows_only(page: Page, title: str) -> None:
     await expect(page.locator("#contest-title")).to_have_text(title)
     await expect(page.get_by_role("dialog")).to_have_count(0)
     await expect(page.locator("body")).to_have_text(title, use_inner_text=True)
-
-
-async def test_hidden_counts_reach_a_wall_only_when_somebody_decides_to_show_them(api: Api, visit: Visit) -> None:
-    contest = await api.contest(vote_visibility="hidden_until_end")
-    await lead(contest, 0, 911)
-    wall, traffic = await recorded(visit, wall_of(contest))
-    desk = await visit(page_of(contest))
-    await expect(desk.locator("#count")).to_have_text("911")
-    await expect(desk.locator("#screens-show")).to_have_text("Screens show the participants without counts.")
-    await expect(wall.locator("#ranking .name")).to_have_text(["Participant 0", "Participant 1"])
-    await picture(wall, "wall-hidden")
-    dialog = desk.get_by_role("dialog", name="Show hidden counts?")
-    await desk.keyboard.press("h")
-    await expect(desk.locator("#hold")).to_have_attribute("aria-pressed", "true")
-    await desk.keyboard.press("a")
-    await expect(dialog).to_be_visible()
-    await expect(dialog.locator(".primary")).to_have_text("Do not show them")
-    await desk.keyboard.press("Enter")
-    await expect(dialog).to_be_hidden()
-    await expect(desk.locator("#live-counts")).to_have_attribute("aria-pressed", "true")
-    await expect(wall.locator("#count")).to_be_hidden()
-    assert not contains(await traffic.settled(), 911)
-    await desk.keyboard.press("a")
-    await dialog.get_by_role("button", name="Show them on all screens").click()
-    await expect(wall.locator("#ranking .count")).to_have_text(["911", "0"])
-    assert contains(await traffic.settled(), 911)
-    await desk.keyboard.press("l")
-    await expect(wall.locator("#count")).to_be_hidden()
-    assert "911" not in await wall.locator("body").inner_text()
-
-
-async def test_a_wall_of_another_browser_follows_the_desk_and_receives_only_what_is_due(
-    api: Api, issue: Issue, visit: Visit
-) -> None:
-    contest = await api.contest(3)
-    for participant, votes in enumerate((911, 507, 303)):
-        await lead(contest, participant, votes)
-    reader = await issue("results:read")
-    wall, traffic = await recorded(visit, wall_of(contest), key=reader.api_key)
-    desk = await visit(page_of(contest))
-    await expect(wall.locator("#count")).to_have_text("1,721")
-    await picture(wall, "wall-live")
-    await expect(desk.locator("#count")).to_have_text("1,721")
-    await desk.keyboard.press("h")
-    await expect(wall.locator("#held-mark")).to_contain_text("Held at")
-    await lead(contest, 1, 1_000)
-    await expect(desk.locator("#count")).to_have_text("2,721")
-    await wall.reload()
-    await expect(wall.locator("#count")).to_have_text("1,721")
-    await expect(wall.locator("#held-mark")).to_contain_text("Held at")
-    await desk.keyboard.press("r")
-    await expect(wall.locator("#ranking .name")).to_have_text(["?", "?", "?"])
-    await expect(desk.locator("#screens-show")).to_have_text("Screens show 0 of 3 places.")
-    await desk.keyboard.press("PageDown")
-    covered = ["?", "?", "Participant 2"]
-    await expect(wall.locator("#ranking .name")).to_have_text(covered)
-    await wall.reload()
-    await expect(wall.locator("#ranking .name")).to_have_text(covered)
-    # its bar does not show how far a covered place is ahead
-    bar = await wall.locator("#ranking li").nth(2).evaluate("item => item.style.getPropertyValue('--part')")
-    assert bar == "1"
-    await picture(wall, "wall-reveal")
-    await desk.get_by_role("button", name="Next place").click()
-    await expect(wall.locator("#ranking .name")).to_have_text(["?", "Participant 0", "Participant 2"])
-    received = await traffic.settled()
-    assert not contains(received, 1507)
-    assert not contains(received, 2721)
-    assert not [path for path in traffic.paths if "timeline" in path or "vote_updates" in path]
-    await desk.keyboard.press("n")
-    await expect(desk.locator("#reveal-next")).to_be_disabled()
-    await expect(wall.locator("#ranking .count")).to_have_text(["1,507", "911", "303"])
-    await desk.keyboard.press("l")
-    await lead(contest, 2, 7)
-    await expect(wall.locator("#count")).to_have_text("2,728")
 
 
 async def test_a_wall_shows_the_title_alone_while_it_does_not_know_the_show(
@@ -153,9 +59,9 @@ async def test_a_wall_opens_by_a_link_without_a_session_until_the_link_is_revoke
     contest = await api.contest()
     await lead(contest, 0, 911)
     desk = await visit(page_of(contest))
-    await desk.get_by_role("button", name="Links").click()
+    await press(desk, "Links")
     await desk.get_by_label("Name, such as where the screen is").fill("Hall")
-    await desk.get_by_role("button", name="Create a link").click()
+    await press(desk, "Create a link")
     row = desk.locator("#links li")
     await expect(row).to_contain_text("Hall")
     await desk.wait_for_function("() => document.querySelector('#links img').naturalWidth > 0")
@@ -164,21 +70,19 @@ async def test_a_wall_opens_by_a_link_without_a_session_until_the_link_is_revoke
     assert "tk_" not in address
     wall, traffic = await recorded(visit, address, key="")
     await expect(wall.locator("#count")).to_have_text("911")
-    await desk.get_by_role("button", name="Close").click()
-    await desk.get_by_role("button", name="Call to vote").click()
+    await press(desk, "Close", "Call to vote")
     await desk.get_by_label("Short address or number to read out").fill("vote.example")
     await desk.get_by_label("Address to vote at").fill("https://vote.example/song")
-    await desk.get_by_role("button", name="Show", exact=True).click()
+    await press(desk, "Show")
     await expect(wall.locator("#call-text")).to_have_text("vote.example")
     await wall.wait_for_function("() => document.getElementById('call-code').naturalWidth > 0")
-    await desk.get_by_role("button", name="Message").click()
+    await press(desk, "Message")
     await desk.get_by_label("Text; empty for none").fill("Voting ends at nine")
-    await desk.get_by_role("button", name="Show", exact=True).click()
+    await press(desk, "Show")
     await expect(wall.locator("#message")).to_have_text("Voting ends at nine")
     await picture(wall, "wall-call")
     await picture(desk, "desk")
-    await desk.get_by_role("button", name="Links").click()
-    await desk.get_by_role("button", name="Revoke").click()
+    await press(desk, "Links", "Revoke")
     await expect(row).to_have_count(0)
     await shows_only(wall, "Final")
     await wall.reload()
@@ -208,28 +112,22 @@ async def test_a_desk_does_not_overwrite_what_another_has_done_meanwhile(api: Ap
     assert (show["state"], show["message"]) == ("held", "Hello")
 
 
-async def test_who_may_not_direct_the_show_has_no_desk(api: Api, issue: Issue, visit: Visit) -> None:
+async def test_the_desk_opens_a_wall_in_a_window_of_its_own_and_needs_a_permission(
+    api: Api, issue: Issue, visit: Visit
+) -> None:
     contest = await api.contest()
+    desk = await visit(page_of(contest))
+    async with desk.expect_popup() as opening:
+        await desk.keyboard.press("f")
+    wall = await opening.value
+    await expect(wall.locator("#live")).to_have_text("Live")
+    assert wall.url.endswith(wall_of(contest))
     reader = await issue("results:read")
     page = await visit(page_of(contest), key=reader.api_key)
     await expect(page.locator("#live")).to_have_text("Live")
     await expect(page.locator("#desk")).to_be_hidden()
     await page.keyboard.press("h")
     assert (await api.client.get(f"{contest.path}/show")).json()["state"] == "live"
-
-
-async def test_a_result_is_released_at_the_desk(api: Api, visit: Visit) -> None:
-    contest = await api.contest(result_release="by_hand")
-    await lead(contest, 0, 911)
-    await contest.end()
-    desk = await visit(page_of(contest))
-    await expect(desk.locator("#hidden-mark")).to_have_text("Hidden from the public until the result is released")
-    await desk.keyboard.press("r")
-    await expect(desk.locator("#screens-next")).to_have_text("Next: 2. Participant 1")
-    await desk.get_by_role("button", name="Release the result").click()
-    await desk.get_by_role("button", name="Release it").click()
-    await expect(desk.locator("#release")).to_be_hidden()
-    await expect(desk.locator("#hidden-mark")).to_be_hidden()
 
 
 async def test_the_wall_fits_every_screen_and_turns_its_pages(api: Api, visit: Visit) -> None:
@@ -249,13 +147,3 @@ async def test_the_wall_fits_every_screen_and_turns_its_pages(api: Api, visit: V
         await eventually(partial(page.evaluate, "document.documentElement.scrollWidth <= innerWidth"))
         await picture(page, f"wall-{size[0]}x{size[1]}")
     assert len(await names(page)) == 24
-
-
-async def test_the_desk_opens_a_wall_in_a_window_of_its_own(api: Api, visit: Visit) -> None:
-    contest = await api.contest()
-    desk = await visit(page_of(contest))
-    async with desk.expect_popup() as opening:
-        await desk.keyboard.press("f")
-    wall = await opening.value
-    await expect(wall.locator("#live")).to_have_text("Live")
-    assert wall.url.endswith(wall_of(contest))
