@@ -10,15 +10,19 @@ from typing import Any
 
 from libs.catalogue.contests.contest_mapper import contest_of
 from libs.catalogue.contests.reopening import Reopener
+from libs.catalogue.contests.vote_sources import source_key
+from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS, VOTE_SOURCES
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import Topic, source_log_key, topics_of, votes_topic
 from libs.contracts.votes_log import VotesLog
 from libs.deployment.deployment import open_deployment
 from libs.kafka.reader import Extent, LogReader
+from libs.tally.admission import Selection, judge
 from libs.tally.contest import Contest
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import ContestClosed, ContestReopened, Event
+from libs.tally.reservations import Granted, Request, cast_of
 from libs.tally.time_conversion import timestamp
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.valkey.hash_tags import key_base
@@ -81,12 +85,20 @@ class ProjectorEnvironment:
             await self.participant(made.key, f"p{number}")
         return made.key
 
+    async def change(self, contest: str, **members: Any) -> Stored:
+        return await self.catalogue.record_service.patch(CONTESTS, ACCOUNT, contest, members)
+
     async def ends(self, contest: str) -> int:
         """Let the contest end in a second, now that all before its end is done; return the end (us)."""
-        row, end = self.catalogue.record_service.table["contests"], await self.now() + SECOND
-        change = {"contest_config": {"end": timestamp(end)}}
-        await self.catalogue.record_service.patch(row, ACCOUNT, contest, change)
+        end = await self.now() + SECOND
+        await self.change(contest, contest_config={"end": timestamp(end)})
         return end
+
+    async def end(self, contest: str, seq: int = 1) -> None:
+        """Let the contest end in a second; return when it is closed, and nothing is due."""
+        await self.ends(contest)
+        await self.closes(contest, seq)
+        await self.settles(contest)
 
     async def reopens(self, contest: str, end: int) -> None:
         """Reopen the contest; sent again while a busy machine has not folded it in time."""
@@ -99,14 +111,43 @@ class ProjectorEnvironment:
 
         await eventually(is_reopened)
 
-    async def participant(self, contest: str, name: str, **members: Any) -> Stored:
-        row, key = self.catalogue.record_service.table["participants"], f"{contest}-{name}"
-        body = {"status": "approved"} | members
-        return (await self.catalogue.record_service.put(row, ACCOUNT, key, body, parent=contest))[0]
+    async def participant(self, contest: str, name: str) -> None:
+        key, body = f"{contest}-{name}", {"status": "approved"}
+        await self.catalogue.record_service.put(PARTICIPANTS, ACCOUNT, key, body, parent=contest)
+
+    async def source(self, contest: str, name: str, **members: Any) -> None:
+        key = source_key(contest, name)
+        await self.catalogue.record_service.put(VOTE_SOURCES, ACCOUNT, key, members, parent=contest)
 
     async def vote(self, contest: str, name: str = "p0") -> bool:
         """One vote of a voter of its own; whether it was accepted."""
         return isinstance(await self.cast(contest, name), Accepted)
+
+    async def vote_until_refused(self, contest: str) -> int:
+        """Voters without a pause; how many were accepted."""
+        accepted = 0
+        while any(votes := await asyncio.gather(*(self.vote(contest) for _ in range(8)))):
+            accepted += sum(votes)
+        return accepted
+
+    async def admit(self, contest: str) -> tuple[int, Event]:
+        """A vote that is admitted and not recorded yet: its partition, and its record."""
+        command = a_vote(f"{contest}-p0", contest=contest, voter="slow", vote_id="slow")
+        partition = self.topic.partition_of(command.voter)
+
+        async def granted() -> Granted | None:
+            rules = await self.read(contest)
+            selection = judge(rules, command)
+            assert isinstance(selection, Selection)
+            request = Request(rules, command.voter, command.vote_id, command.content, "c-free", selection)
+            incarnation = (await self.votes.state(partition)).incarnation
+            await self.votes.put_in_force(partition, rules, incarnation)
+            [answer] = await self.votes.reserve(partition, [request])
+            return answer if isinstance(answer, Granted) else None
+
+        grant = await eventually(granted)
+        assert grant is not None
+        return partition, cast_of(command, grant, "receipt")
 
     async def cast(self, contest: str, name: str = "p0") -> Outcome:
         self.ids += 1
@@ -135,12 +176,17 @@ class ProjectorEnvironment:
         """Returns when every partition has passed the mark."""
         await eventually(lambda: self.is_closed(contest, seq))
 
+    async def settles(self, contest: str) -> None:
+        """Returns when the closing manager has nothing left to do."""
+        partition = self.catalogue.topic.partition_of(ACCOUNT)
+
+        async def is_settled() -> bool:
+            return (ACCOUNT, contest) not in await self.catalogue.views.due(partition, 1000)
+
+        await eventually(is_settled)
+
     def source_partition(self, contest: str, source: str) -> int:
         return self.topic.partition_of(source_log_key(contest, source))
-
-    async def is_due(self, contest: str) -> bool:
-        partition = self.catalogue.topic.partition_of(ACCOUNT)
-        return (ACCOUNT, contest) in await self.catalogue.views.due(partition, 1000)
 
     async def counted(self, contest: str) -> tuple[int, int]:
         """Votes counted, and vote ids that came too late."""

@@ -87,45 +87,37 @@ async def test_purchases_that_fail_or_hang_hold_back_no_others(purchases: Folded
         await all_are(purchases, [*bad, *slow], PurchaseStatus.CAST)
 
 
-async def test_an_unreadable_purchase_is_set_aside_and_the_others_go_on(purchases: FoldedPurchases) -> None:
+async def test_what_cannot_be_read_or_cast_is_set_aside_until_it_can_and_the_others_go_on(
+    purchases: FoldedPurchases,
+) -> None:
     """Also one whose account has another secret than it was recorded under."""
     good = [a_purchase(f"good{number}") for number in range(2 * AT_ONCE)]
-    [bad, sealed] = [event for name in ("bad", "sealed") for event in [in_partition(purchases, name, 0)]]
+    unreadable, sealed = in_partition(purchases, "unreadable", 0), in_partition(purchases, "sealed", 0)
+    failing = in_partition(purchases, "failing", 1)
+    is_mended = False
 
     async def take(purchase: Purchase) -> PurchaseEvent:
         if purchase.key == sealed.key:
             raise SecretLost("recorded under another secret")
-        return cast(purchase)
-
-    await purchases.append(bad)
-    await eventually(partial(purchases.status, bad))
-    await purchases.corrupt(bad)
-    await purchases.append(sealed, *good)
-    async with managed(purchases, take):
-        await all_are(purchases, list(good), PurchaseStatus.CAST)
-        await eventually(lambda: REGISTRY.get_sample_value("tally_purchases_set_aside", {"partition": "0"}) == 2)
-        [todo, _] = await purchases.views.todo(0, -1, 10)
-        assert isinstance(todo.purchase, Unreadable)
-
-
-async def test_a_purchase_whose_step_fails_is_set_aside_until_it_succeeds(purchases: FoldedPurchases) -> None:
-    bad = in_partition(purchases, "bad", 1)
-    is_mended = False
-
-    async def take(purchase: Purchase) -> PurchaseEvent:
-        if not is_mended:
+        if purchase.key == failing.key and not is_mended:
             raise RuntimeError("a bug")
         return cast(purchase)
 
-    def set_aside() -> float | None:
-        return REGISTRY.get_sample_value("tally_purchases_set_aside", {"partition": "1"})
+    def set_aside(partition: int) -> float | None:
+        return REGISTRY.get_sample_value("tally_purchases_set_aside", {"partition": str(partition)})
 
-    await purchases.append(bad)
+    await purchases.append(unreadable)
+    await eventually(partial(purchases.status, unreadable))
+    await purchases.corrupt(unreadable)
+    await purchases.append(sealed, failing, *good)
     async with managed(purchases, take):
-        await eventually(lambda: set_aside() == 1)
+        await all_are(purchases, list(good), PurchaseStatus.CAST)
+        await eventually(lambda: (set_aside(0), set_aside(1)) == (2, 1))
+        [todo, _] = await purchases.views.todo(0, -1, 10)
+        assert isinstance(todo.purchase, Unreadable)
         is_mended = True
-        await all_are(purchases, [bad], PurchaseStatus.CAST)
-        await eventually(lambda: set_aside() == 0)
+        await all_are(purchases, [failing], PurchaseStatus.CAST)
+        await eventually(lambda: (set_aside(0), set_aside(1)) == (2, 0))
 
 
 def in_partition(purchases: FoldedPurchases, name: str, partition: int) -> PurchaseRecorded:

@@ -23,10 +23,13 @@ from libs.tally.vote_commands import CastVote
 from libs.voting import contest_cache
 from libs.voting.contest_cache import ContestCache
 from services.projector.purchase_steps import Steps
+from services.projector.uncounted_purchases import LONGEST_REST_S, rest_s
 from tests.support.builders import a_contest
 from tests.support.purchases_log import a_purchase
 
-ACCOUNT_SECRET = bytes(32)
+
+async def account_secret(account: str) -> bytes:
+    return bytes(32)
 
 
 @dataclass
@@ -71,9 +74,6 @@ class Casting:
 
     @property
     def steps(self) -> Steps:
-        async def account_secret(account: str) -> bytes:
-            return ACCOUNT_SECRET
-
         return Steps(self, AccountCiphers(account_secret), self.folded)  # type: ignore[arg-type]
 
 
@@ -85,9 +85,6 @@ def casting(monkeypatch: pytest.MonkeyPatch) -> Casting:
 
 
 async def a_refund(contest: str = "c1", status: PurchaseStatus = PurchaseStatus.REFUNDED) -> Purchase:
-    async def account_secret(account: str) -> bytes:
-        return ACCOUNT_SECRET
-
     cipher = await AccountCiphers(account_secret).of("a1")
     buyer = Buyer("u1", f"token of {contest}")
     vote = PurchasedVotes(contest_key=contest, participant_key="p1", count=3)
@@ -136,3 +133,9 @@ async def test_a_purchase_for_no_contest_is_ended_once_the_catalogue_is_folded(
     casting.is_deleted, casting.trouble = True, NotFound("gone")
     event: PurchaseEvent = await casting.steps.take(await a_refund(status=status))
     assert isinstance(event, PurchaseTakenBack if status is PurchaseStatus.REFUNDED else PurchaseRefused)
+
+
+def test_a_pass_is_a_small_share_of_the_time_and_a_frozen_one_delays_the_next_by_seconds_only() -> None:
+    """Of comparing paid votes with their participants."""
+    assert rest_s(0.5) == 5.0
+    assert rest_s(7.0) == rest_s(3600.0) == LONGEST_REST_S
