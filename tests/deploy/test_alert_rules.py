@@ -1,7 +1,6 @@
 """Each alert fires when what it names has happened, and not before, as Prometheus itself evaluates it."""
 
 import json
-import os
 import re
 import subprocess
 from pathlib import Path
@@ -13,6 +12,7 @@ from typer.testing import CliRunner
 
 from libs.monitoring.health_problems import CHECKS
 from services.cli.__main__ import app
+from tests.support.generated_files import updated
 from tests.support.programs import PROMTOOL, Programs
 
 HERE: Final = Path(__file__).parents[2] / "deploy" / "observability"
@@ -93,13 +93,8 @@ FIRING: Final[dict[str, tuple[dict[str, str], str, list[dict[str, str]]]]] = {
 """For each alert: series of samples 15 s apart that begin well, a time at which it fires, and its labels."""
 
 
-def groups() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = yaml.safe_load(RULES.read_text())["groups"]
-    return found
-
-
-def alerts() -> list[dict[str, Any]]:
-    return [rule for group in groups() for rule in group["rules"]]
+GROUPS: Final[list[dict[str, Any]]] = yaml.safe_load(RULES.read_text())["groups"]
+ALERTS: Final = {rule["alert"]: rule for group in GROUPS for rule in group["rules"]}
 
 
 @pytest.fixture
@@ -118,10 +113,9 @@ def test_prometheus_reads_the_rules_and_the_configuration(promtool: str) -> None
 
 
 def test_each_alert_fires_when_it_should_and_not_at_the_beginning(promtool: str, tmp_path: Path) -> None:
-    assert FIRING.keys() == {rule["alert"] for rule in alerts()}
-    severities = {rule["alert"]: rule["labels"]["severity"] for rule in alerts()}
+    assert FIRING.keys() == ALERTS.keys()
     # promtool compares annotations, too: texts are for people
-    bare = [group | {"rules": [{**rule, "annotations": {}} for rule in group["rules"]]} for group in groups()]
+    bare = [group | {"rules": [{**rule, "annotations": {}} for rule in group["rules"]]} for group in GROUPS]
     (tmp_path / "rules.yml").write_text(json.dumps({"groups": bare}))
     tests = [
         {
@@ -133,7 +127,8 @@ def test_each_alert_fires_when_it_should_and_not_at_the_beginning(promtool: str,
                     "alertname": alert,
                     "eval_time": at,
                     "exp_alerts": [
-                        {"exp_labels": {"severity": severities[alert], **labels}} for labels in expected
+                        {"exp_labels": {"severity": ALERTS[alert]["labels"]["severity"], **labels}}
+                        for labels in expected
                     ],
                 },
             ],
@@ -144,11 +139,6 @@ def test_each_alert_fires_when_it_should_and_not_at_the_beginning(promtool: str,
     check(promtool, "test", "rules", tmp_path / "tests.yml")
 
 
-def test_each_alert_links_to_its_part_of_the_runbook() -> None:
-    for rule in alerts():
-        assert rule["annotations"]["runbook_url"] == URL % rule["alert"].lower(), rule["alert"]
-
-
 def test_each_problem_of_status_has_its_part_of_the_runbook_and_each_alert_is_in_one() -> None:
     problems, _, _ = RUNBOOK.read_text().partition("# Alerts")
     _, *parts = re.split(r"^## ", problems, flags=re.MULTILINE)
@@ -156,24 +146,23 @@ def test_each_problem_of_status_has_its_part_of_the_runbook_and_each_alert_is_in
     assert sorted(kinds) == sorted({"away", "part", *(check.kind for check in CHECKS)})
     for part in parts:
         assert re.findall(r"^- (Safe|Run|Over): ", part, re.MULTILINE) == ["Safe", "Run", "Over"], part
-    assert set(re.findall(r"\bTally[A-Z]\w+", problems)) == {rule["alert"] for rule in alerts()}
+    assert set(re.findall(r"\bTally[A-Z]\w+", problems)) == ALERTS.keys()
     for words in re.findall(r"`tally ([^`]+)`", problems):
-        done = CliRunner().invoke(
-            app, [word for word in words.split() if word.islower() and word != "--execute"] + ["--help"]
-        )
+        command = [word for word in words.split() if word.islower() and word != "--execute"]
+        done = CliRunner().invoke(app, [*command, "--help"])
         assert done.exit_code == 0, words
 
 
-def section(rule: dict[str, Any]) -> str:
+def section(name: str, rule: dict[str, Any]) -> str:
     severity, lasting = rule["labels"]["severity"].capitalize(), f", for {rule['for']}" if "for" in rule else ""
     condition = f"{severity}: `{' '.join(rule['expr'].split())}`{lasting}."
-    return f"## {rule['alert']}\n\n{condition}\n\n{rule['annotations']['runbook'].strip()}\n"
+    return f"## {name}\n\n{condition}\n\n{rule['annotations']['runbook'].strip()}\n"
 
 
-def test_the_runbook_has_the_alerts_as_they_are() -> None:
-    parts = [section(rule) for rule in alerts()]
+def test_the_runbook_has_the_alerts_as_they_are_and_each_links_to_its_part() -> None:
+    for name, rule in ALERTS.items():
+        assert rule["annotations"]["runbook_url"] == URL % name.lower()
+    parts = [section(name, rule) for name, rule in ALERTS.items()]
     text = RUNBOOK.read_text()
     expected = LISTED.sub(lambda found: found[1] + "\n".join(parts) + found[2], text)
-    if os.environ.get("TALLY_UPDATE_DOCUMENTS"):
-        RUNBOOK.write_text(expected)
-    assert RUNBOOK.read_text() == expected
+    assert updated(RUNBOOK, expected) == expected

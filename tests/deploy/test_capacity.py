@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tests.benchmarks import capacity_page, documents, results, summary
-from tests.benchmarks.capacity import ASSUMED, QUANTITIES, SIZES, Known, Size, measured, sized, walls_of
+from tests.benchmarks.capacity import ASSUMED, QUANTITIES, Known, Size, measured, sized, walls_of
 from tests.benchmarks.figures import Figures, NotMeasured
 from tests.benchmarks.limits import NOT_PROFILED, limit_of
-from tests.benchmarks.machine import ROOT
 
 MEASURED = (
     Known("gateway_us", 100, "µs", ""),
@@ -52,13 +51,6 @@ def test_the_resource_of_which_most_is_in_use_is_the_first_wall() -> None:
     assert [part for part, _ in walls[:2]] == [pytest.approx(0.55), pytest.approx(0.33)]
 
 
-def test_money_is_cores_and_memory_by_their_prices() -> None:
-    prices = {each.name: each.value for each in ASSUMED}
-    names = sized(MEASURED, SIZES[0])
-    expected = names["cores"] * prices["core_hour"] + names["memory_gib"] * prices["gib_hour"]
-    assert names["machines_per_hour"] == pytest.approx(expected)
-
-
 def test_the_page_shows_every_formula_and_every_number_that_it_uses() -> None:
     page = capacity_page.render(results.load())
     for quantity in QUANTITIES:
@@ -98,8 +90,3 @@ def test_figures_stand_between_their_marks_and_nothing_else_changes() -> None:
     assert inserted.endswith(f"\n{summary.END}\nafter")
     assert "FORMER" not in inserted
     assert summary.inserted(inserted, results.load()) == inserted
-
-
-def test_the_page_is_linked_from_the_readme_and_the_operators_guide() -> None:
-    assert "(deploy/CAPACITY.md)" in (ROOT / "README.md").read_text()
-    assert "(../CAPACITY.md)" in (ROOT / "deploy" / "guides" / "operator.md").read_text()

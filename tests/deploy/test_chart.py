@@ -20,6 +20,7 @@ from libs.telemetry.metrics import ROWS
 from services.gateway.settings import Settings as Gateway
 from services.projector.settings import Settings as Projector
 from tests.deploy.conftest import Chart
+from tests.support.generated_files import updated
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CHART = DEPLOY / "chart"
@@ -69,14 +70,6 @@ CASES = {
 }
 
 
-def updated(path: Path, text: str) -> str:
-    """Return the file's text, written first if documents are to be updated."""
-    if os.environ.get("TALLY_UPDATE_DOCUMENTS"):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-    return path.read_text()
-
-
 def pods_of(objects: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
     for each in objects:
         if "template" in each.get("spec", {}):
@@ -89,8 +82,7 @@ def kind(objects: list[dict[str, Any]], name: str) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(params=CASES)
 def case(request: pytest.FixtureRequest) -> str:
-    name: str = request.param
-    return name
+    return request.param
 
 
 @pytest.fixture
@@ -98,17 +90,13 @@ def objects(chart: Chart, case: str) -> list[dict[str, Any]]:
     return chart.render(CASES[case])
 
 
-def test_helm_finds_nothing_to_complain_about(chart: Chart, case: str) -> None:
+def test_the_chart_renders_as_before_and_helm_and_kubernetes_accept_it(
+    chart: Chart, case: str, objects: list[dict[str, Any]]
+) -> None:
     assert chart.complaints(CASES[case]) == []
-
-
-def test_every_object_is_as_kubernetes_describes_it(chart: Chart, objects: list[dict[str, Any]]) -> None:
     for each in objects:
         if each["kind"] not in CUSTOM:
             chart.validate(each, SCHEMAS_OF)
-
-
-def test_the_chart_renders_as_before(case: str, objects: list[dict[str, Any]]) -> None:
     text = yaml.safe_dump_all(objects, sort_keys=False, width=115)
     assert updated(SNAPSHOTS / f"{case}.yaml", text) == text
 
@@ -179,22 +167,19 @@ def test_there_are_never_more_projectors_than_partitions(chart: Chart) -> None:
     assert kind(fixed, "Deployment")["tally-tallykeeper-projector"]["spec"]["replicas"] == 4
 
 
-def test_autoscaling_asks_for_metrics_that_there_are(chart: Chart) -> None:
-    asked = re.findall(r"\btally_\w+", json.dumps([
-        each for each in chart.render(EVERYTHING) if each["kind"] in ("HorizontalPodAutoscaler", "ScaledObject")
-    ]))  # fmt: skip
-    assert set(asked) == {"tally_votes_in_flight", "tally_view_lag_records"} <= {row.name for row in ROWS}
+def test_autoscaling_asks_for_metrics_that_there_are_and_the_alerts_are_those_of_the_project(chart: Chart) -> None:
+    objects = chart.render(EVERYTHING)
+    scalers = [each for each in objects if each["kind"] in ("HorizontalPodAutoscaler", "ScaledObject")]
+    asked = set(re.findall(r"\btally_\w+", json.dumps(scalers)))
+    assert asked == {"tally_votes_in_flight", "tally_view_lag_records"} <= {row.name for row in ROWS}
+    (rule,) = kind(objects, "PrometheusRule").values()
+    assert rule["spec"] == yaml.safe_load((DEPLOY / "observability/alerts.yml").read_text())
 
 
 def test_topics_come_first_and_an_unfinished_layout_never_waits_for_itself(objects: list[dict[str, Any]]) -> None:
     jobs = {name.split("-")[2]: each for name, each in kind(objects, "Job").items()}
     assert jobs["topics"]["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
     assert "annotations" not in jobs["rebuild"]["metadata"]
-
-
-def test_the_alerts_are_those_of_the_project(chart: Chart) -> None:
-    (rule,) = kind(chart.render(EVERYTHING), "PrometheusRule").values()
-    assert rule["spec"] == yaml.safe_load((DEPLOY / "observability/alerts.yml").read_text())
 
 
 def test_a_misspelt_value_is_refused_by_the_schema_made_of_the_values(chart: Chart) -> None:

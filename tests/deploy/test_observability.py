@@ -1,7 +1,6 @@
 """Alerts, dashboard and their document use metrics that the code exports."""
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -10,7 +9,6 @@ from platform import python_version
 from typing import Any
 
 import promql_parser as promql
-import pytest
 import yaml
 
 from libs.tally.voter_ledger import VoteStatus
@@ -18,6 +16,7 @@ from libs.telemetry.metrics import OF_ALL, REGISTRY, ROWS, Metric
 from libs.views.generations.generations import State
 from libs.web.errors import METHODS, TABLE
 from tests.support.commands import command_tree
+from tests.support.generated_files import updated
 from tests.support.openapi import read_tracked
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -36,11 +35,7 @@ PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 
 TARGETS = {"job", "instance"}
 """Labels that Prometheus adds."""
-OTHERS = {
-    "up": TARGETS,
-    "process_cpu_seconds_total": TARGETS,
-    "process_resident_memory_bytes": TARGETS,
-}
+OTHERS = dict.fromkeys(("up", "process_cpu_seconds_total", "process_resident_memory_bytes"), TARGETS)
 VALUES: dict[str, set[str]] = {
     "status": {status.name.lower() for status in VoteStatus},
     "outcome": {"acknowledged", "refused", "unknown"},
@@ -136,26 +131,23 @@ def test_routes_in_expressions_are_those_of_the_description() -> None:
     assert routes <= paths.keys()
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
-def test_an_alert_says_what_to_do_by_commands_that_there_are(rule: dict[str, Any]) -> None:
-    assert rule["labels"]["severity"] in ("critical", "warning")
-    said = rule["annotations"]["runbook"]
-    commands = re.findall(r"`tally ([^`]+)`", said)
-    assert commands, said
+def test_alerts_say_what_to_do_by_commands_that_there_are_and_have_different_names() -> None:
     tree = command_tree()
-    for command in commands:
-        at: Any = tree
-        for word in command.split():
-            if word.startswith("-") or not hasattr(at, "commands"):
-                break
-            assert word in at.commands, command
-            at = at.commands[word]
-        assert at is not tree
-    shown = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
-    assert shown <= labels_within(rule["expr"]) | TARGETS
-
-
-def test_the_alerts_have_different_names() -> None:
+    for rule in RULES:
+        assert rule["labels"]["severity"] in ("critical", "warning")
+        said = rule["annotations"]["runbook"]
+        commands = re.findall(r"`tally ([^`]+)`", said)
+        assert commands, said
+        for command in commands:
+            at: Any = tree
+            for word in command.split():
+                if word.startswith("-") or not hasattr(at, "commands"):
+                    break
+                assert word in at.commands, command
+                at = at.commands[word]
+            assert at is not tree
+        shown = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+        assert shown <= labels_within(rule["expr"]) | TARGETS, rule["alert"]
     names = [rule["alert"] for rule in RULES]
     assert len(names) == len(set(names))
 
@@ -206,6 +198,4 @@ def test_the_document_lists_every_metric_as_the_code_has_it() -> None:
     ]
     text = README.read_text()
     expected = MARKED.sub(lambda found: found[1] + "\n".join([*lines, ""]) + found[2], text)
-    if os.environ.get("TALLY_UPDATE_DOCUMENTS"):
-        README.write_text(expected)
-    assert README.read_text() == expected
+    assert updated(README, expected) == expected

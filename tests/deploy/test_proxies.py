@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -17,10 +17,10 @@ from libs.web.door.request_parsing import read_body
 from libs.web.server.http_service import build_app
 from tests.deploy.proxies import CONFIGURATIONS, WEBSOCKETS_HAPROXY, WEBSOCKETS_NGINX, haproxy, nginx
 from tests.support.programs import Programs
-from tests.support.serving import Client, served
+from tests.support.serving import Served, served
 
 Proxy = Callable[[Programs, Path, int], AbstractAsyncContextManager[int]]
-PROXIES: Final = {
+PROXIES: Final[dict[str, Proxy]] = {
     "nginx": nginx,
     "haproxy": haproxy,
     "nginx that forwards Upgrade": lambda programs, folder, to: nginx(programs, folder, to, WEBSOCKETS_NGINX),
@@ -70,20 +70,22 @@ class App:
         return Response(request.method.encode())
 
 
-async def connect(port: int, address: str = "127.0.0.1") -> Client:
-    return Client(*await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0)))
+@asynccontextmanager
+async def behind(name: str, app: App, programs: Programs, folder: Path) -> AsyncIterator[Served]:
+    """Serve the app behind the proxy `name`; clients of the context's value connect to the proxy."""
+    async with (
+        served(app.app(), trusted_proxies=TRUSTED) as server,
+        PROXIES[name](programs, folder, server.port) as port,
+    ):
+        yield Served(server.server, port)
 
 
 @pytest.mark.parametrize("name", OURS)
 async def test_the_caller_s_address_is_the_one_that_the_proxy_saw(
     name: str, programs: Programs, tmp_path: Path
 ) -> None:
-    proxy: Proxy = PROXIES[name]
-    async with (
-        served(App().app(), trusted_proxies=TRUSTED) as server,
-        proxy(programs, tmp_path, server.port) as port,
-    ):
-        client = await connect(port, "127.0.0.2")
+    async with behind(name, App(), programs, tmp_path) as proxy:
+        client = await proxy.open("127.0.0.2")
         client.send(
             "GET /address HTTP/1.1\nHost: votes.example:8000\nX-Forwarded-For: 192.0.2.1, 127.0.0.1\n"
             "Forwarded: for=192.0.2.1\nConnection: Upgrade\nUpgrade: h2c\n\n"
@@ -91,7 +93,7 @@ async def test_the_caller_s_address_is_the_one_that_the_proxy_saw(
         status, body = await client.answer()
         assert status == 200, body
         end_user, headers, host = json.loads(body)
-        assert (status, end_user, host) == (200, "127.0.0.2", "votes.example:8000")
+        assert (end_user, host) == ("127.0.0.2", "votes.example:8000")
         assert "x-forwarded-proto" in headers
         assert not {"upgrade", "forwarded"} & set(headers)
         client.close()
@@ -99,13 +101,9 @@ async def test_the_caller_s_address_is_the_one_that_the_proxy_saw(
 
 @pytest.mark.parametrize("name", OURS)
 async def test_the_events_of_a_stream_arrive_one_by_one(name: str, programs: Programs, tmp_path: Path) -> None:
-    proxy: Proxy = PROXIES[name]
     app = App()
-    async with (
-        served(app.app(), trusted_proxies=TRUSTED) as server,
-        proxy(programs, tmp_path, server.port) as port,
-    ):
-        client = await connect(port)
+    async with behind(name, app, programs, tmp_path) as proxy:
+        client = await proxy.open()
         client.send("GET /stream HTTP/1.1\nHost: here\n\n")
         async with asyncio.timeout(60):
             await client.reader.readuntil(b"data: first\n\n")
@@ -116,14 +114,10 @@ async def test_the_events_of_a_stream_arrive_one_by_one(name: str, programs: Pro
 
 @pytest.mark.parametrize("name", PROXIES)
 async def test_nobody_speaks_with_another_s_voice(name: str, programs: Programs, tmp_path: Path) -> None:
-    proxy: Proxy = PROXIES[name]
     app = App()
-    async with (
-        served(app.app(), trusted_proxies=TRUSTED) as server,
-        proxy(programs, tmp_path, server.port) as port,
-    ):
+    async with behind(name, app, programs, tmp_path) as proxy:
         for number in range(ATTACKS):
-            attacker, victim = await connect(port), await connect(port)
+            attacker, victim = await proxy.open(), await proxy.open()
             attacker.send(
                 "POST /attack HTTP/1.1\nHost: here\nConnection: Upgrade\nUpgrade: websocket\n"
                 f"Content-Length: {len(PREFIX)}\n\n"

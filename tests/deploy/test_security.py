@@ -4,6 +4,7 @@ import asyncio
 import os
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -51,9 +52,14 @@ def kafka_of(servers: Secured, part: str, **changes: str) -> KafkaSettings:
         return KafkaSettings()
 
 
-def valkey_of(servers: Secured, part: str, **changes: str) -> ValkeyClient:
+@asynccontextmanager
+async def valkey_of(servers: Secured, part: str, **changes: str) -> AsyncIterator[ValkeyClient]:
     with environment(servers.environment(part) | changes):
-        return open_valkey(ValkeySettings().valkey_url)
+        valkey = open_valkey(ValkeySettings().valkey_url)
+    try:
+        yield valkey
+    finally:
+        await valkey.close()
 
 
 async def append(settings: KafkaSettings, topic: str) -> None:
@@ -69,42 +75,32 @@ async def test_only_the_catalogue_the_projector_and_the_operator_could_issue_api
     for topic in (f"{NAMESPACE}.catalogue", f"{NAMESPACE}-test.catalogue"):
         with pytest.raises(TopicAuthorizationFailedError):
             await append(kafka_of(servers, part), topic)
-    valkey = valkey_of(servers, part)
-    try:
+    async with valkey_of(servers, part) as valkey:
         for namespace in (NAMESPACE, f"{NAMESPACE}-test"):
             key = f"{key_base(namespace, 'catalogue', 0, CATALOGUE_PARTITIONS)}:keys"
             with pytest.raises(NotPermitted):
                 await valkey.call("HSET", key, "id", "forged")
-    finally:
-        await valkey.close()
 
 
 @pytest.mark.parametrize("part", ["query", "dashboard", "catalogue"])
 async def test_parts_that_take_no_votes_can_write_none(servers: Secured, prepared: None, part: str) -> None:
     with pytest.raises(TopicAuthorizationFailedError):
         await append(kafka_of(servers, part), f"{NAMESPACE}.votes")
-    valkey = valkey_of(servers, part)
-    try:
+    async with valkey_of(servers, part) as valkey:
         with pytest.raises(NotPermitted):
             await VoteViews(valkey, NAMESPACE, FEW_PARTITIONS).reserve(0, [])
         assert (await VoteViews(valkey, NAMESPACE, FEW_PARTITIONS).state(0)).pending == 0
-    finally:
-        await valkey.close()
 
 
 @pytest.mark.parametrize("part", ["ingestion", "query", "catalogue", "dashboard", "gateway"])
 async def test_a_part_that_may_not_load_functions_starts_without_and_replaces_none(
     servers: Secured, prepared: None, part: str
 ) -> None:
-    valkey = valkey_of(servers, part)
-    try:
-        with pytest.raises(NotPermitted):
-            await valkey.call("FUNCTION", "LOAD", "REPLACE", "#!lua name=tally_votes\n")
-        with pytest.raises(NotPermitted):
-            await valkey.call("FLUSHALL")
+    async with valkey_of(servers, part) as valkey:
+        for command in (("FUNCTION", "LOAD", "REPLACE", "#!lua name=tally_votes\n"), ("FLUSHALL",)):
+            with pytest.raises(NotPermitted):
+                await valkey.call(*command)
         await load_functions(valkey)
-    finally:
-        await valkey.close()
 
 
 @pytest.mark.parametrize(
@@ -132,12 +128,9 @@ async def test_both_scram_mechanisms_serve(servers: Secured, prepared: None) -> 
 
 @pytest.mark.parametrize("changes", [{"TALLY_VALKEY_PASSWORD": "guessed"}, {"TALLY_VALKEY_USERNAME": "default"}])
 async def test_valkey_is_not_reached_with_a_wrong_password(servers: Secured, changes: dict[str, str]) -> None:
-    valkey = valkey_of(servers, "operator", **changes)
-    try:
+    async with valkey_of(servers, "operator", **changes) as valkey:
         with pytest.raises(ViewsUnavailable):
             await valkey.call("PING")
-    finally:
-        await valkey.close()
 
 
 async def test_valkey_is_reached_with_the_certificate_that_it_asks_for_and_not_without(servers: Secured) -> None:
