@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, ClassVar, cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import httpx
 from rich.console import Console
@@ -59,30 +60,17 @@ async def test_a_vote_without_an_answer_is_in_doubt_and_not_accepted() -> None:
 
 
 def test_the_screen_fits_a_small_terminal() -> None:
-    class Still:
-        lag, closed_gates = 12, 0
-        counts: ClassVar[Any] = {
-            "count": 1_234_567,
-            "unique_voter_count": 345_678,
-            "anonymous_voter_count": 45_678,
-            "participants": {
-                key: {
-                    "count": 154_321,
-                    "unique_voter_count": 54_321,
-                    "anonymous_voter_count": 4_321,
-                    "vote_sources": [{"source": "c-free", "count": 1}, {"source": "c-paid", "count": 154_320}],
-                }
-                for key in KEYS
-            },
-            "total_vote_sources": [{"source": "c-free", "count": 8}, {"source": "c-paid", "count": 1_234_559}],
-        }
-
+    counts = {"count": 1_234_567, "unique_voter_count": 345_678, "anonymous_voter_count": 45_678}
+    free, paid = {"source": "c-free", "count": 8}, {"source": "c-paid", "count": 1_234_559}
+    of_each = counts | {"vote_sources": [free, paid]}
+    totals: dict[str, Any] = {"participants": dict.fromkeys(KEYS, of_each), "total_vote_sources": [free, paid]}
+    metrics = SimpleNamespace(lag=12, closed_gates=0, counts=counts | totals)
     results = AcceptedResults()
     for number, code in enumerate(("participant_limit_reached", "idempotency_key_reused", "ip_limit_reached") * 9):
         results.refusals[f"{code}{number}"] = 10_000
     results.retries.update({"log_unavailable": 12_345, "views_unavailable": 12_345, "no_answer": 12_345})
     sample = Sample("contest", dict(zip(KEYS, PARTICIPANTS, strict=True)))
-    screen = Screen(sample, cast(LiveMetrics, Still()), results, "http://127.0.0.1:8080", 60)
+    screen = Screen(sample, cast(LiveMetrics, metrics), results, "http://127.0.0.1:8080", 60)
     console = Console(width=80, height=24, force_terminal=True, color_system=None)
     with console.capture() as captured:
         console.print(screen.render(console))

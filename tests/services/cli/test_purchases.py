@@ -33,12 +33,11 @@ from libs.storage.secrets import account_secret, contest_secret, erase_contest_s
 from libs.tally.events import ContestClosed, Event, VoteCast, VoteRemoved
 from services.cli.commands.purchases import app
 from tests.support import commands
-from tests.support.builders import a_cast
+from tests.support.builders import a_cast, a_removal
 from tests.support.catalogue import open_catalogue
 from tests.support.eventually import eventually
 from tests.support.purchases_log import FoldedPurchases, folded_purchases
 
-PARTITIONS = 2
 ACCOUNT = "a1"
 CONTEST = "c1"
 
@@ -65,9 +64,6 @@ class Environment:
         cast = a_cast("p1", 3, contest=CONTEST, vote_id=vote.vote_id, content=vote.content, source="c-paid")
         return recorded, replace(cast, voter=vote.voter)
 
-    async def key_of(self, token: str) -> str:
-        return AccountCipher(ACCOUNT, await account_secret(self.store, ACCOUNT)).key(token)
-
     async def append(self, *events: PurchaseEvent | VoteCast | VoteRemoved) -> None:
         for event in events:
             if isinstance(event, VoteCast | VoteRemoved):
@@ -77,29 +73,26 @@ class Environment:
                 await self.purchases.append(event)
 
     async def append_everywhere(self, event: Event) -> None:
-        for partition in range(PARTITIONS):
+        for partition in range(self.votes.partitions):
             await self.purchases.log.append(self.votes.name, partition, vote_codec.encode(event))
 
 
 @pytest.fixture
-async def env(
-    kafka: str, valkey_address: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Environment]:
-    objects = str(tmp_path / "objects")
-    deployment = DeploymentAddresses(kafka, valkey_address, namespace, PARTITIONS, objects, {})
-    commands.use_deployment(monkeypatch, deployment)
-    votes = votes_topic(namespace, PARTITIONS)
+async def env(deployment: DeploymentAddresses) -> AsyncIterator[Environment]:
+    servers = deployment.kafka, deployment.valkey, deployment.namespace
     async with (
-        open_catalogue(kafka, valkey_address, namespace) as catalogue,
+        open_catalogue(*servers) as catalogue,
         catalogue.folding(),
-        folded_purchases(kafka, valkey_address, namespace, PARTITIONS) as purchases,
+        folded_purchases(*servers, deployment.partitions) as purchases,
     ):
-        await create_topics(catalogue.kafka, topics_of(namespace, PARTITIONS))
+        await create_topics(catalogue.kafka, topics_of(deployment.namespace, deployment.partitions))
         await issue_key(catalogue.writer, ACCOUNT, ["purchases:write"])
-        yield Environment(purchases, votes, open_store(str(tmp_path / "objects")))
+        votes = votes_topic(deployment.namespace, deployment.partitions)
+        yield Environment(purchases, votes, open_store(deployment.storage_url))
 
 
 run = partial(commands.run, of=app)
+EXECUTE = ("--execute", "--account", ACCOUNT)
 
 
 def a_file(tmp_path: Path, *lines: dict[str, Any] | str) -> str:
@@ -130,9 +123,7 @@ async def test_a_file_may_be_imported_again_and_again(env: Environment, tmp_path
     file = a_file(tmp_path, *map(a_body, tokens))
     outcomes = []
     for _ in range(2):
-        done = await run("import", file, "--execute", "--account", ACCOUNT, "--json")
-        assert done.exit_code == 0, done.output
-        printed = json.loads(done.stdout)
+        printed = commands.printed(await run("import", file, *EXECUTE, "--json"))
         outcomes.append((printed["recorded"], printed["replayed"], printed["bad_count"]))
     assert outcomes == [(500, 0, 0), (0, 500, 0)]
     for token in tokens:
@@ -146,9 +137,9 @@ async def test_a_file_may_be_imported_again_and_again(env: Environment, tmp_path
 async def test_good_lines_are_recorded_beside_bad_ones_and_a_reused_token_is_one(
     env: Environment, tmp_path: Path
 ) -> None:
-    await run("import", a_file(tmp_path, a_body("t1")), "--execute", "--account", ACCOUNT)
+    await run("import", a_file(tmp_path, a_body("t1")), *EXECUTE)
     file = a_file(tmp_path, a_body("t1", price=7), a_body("t2"), "[]")
-    done = await run("import", file, "--execute", "--account", ACCOUNT)
+    done = await run("import", file, *EXECUTE)
     assert done.exit_code == 1
     assert done.output.splitlines() == [
         "line 1: /purchase_token: This purchase_token was recorded with other content.",
@@ -158,9 +149,10 @@ async def test_good_lines_are_recorded_beside_bad_ones_and_a_reused_token_is_one
     ]
 
 
-async def refused(env: Environment, *tokens: str) -> list[PurchaseRecorded]:
-    """Record purchases, and wait until they are refused."""
-    bought = [(await env.bought(token))[0] for token in tokens]
+async def test_refunds_are_listed_with_reasons_and_tokens_only_when_asked_beside_what_cannot_be_read(
+    env: Environment,
+) -> None:
+    bought = [(await env.bought(token))[0] for token in ("GPA.3345-1234-5678", "two", "three")]
     refusals = [
         PurchaseRefused(account=ACCOUNT, key=one.key, at=1, code="not_found", reason="No contest.")
         for one in bought
@@ -171,28 +163,21 @@ async def refused(env: Environment, *tokens: str) -> list[PurchaseRecorded]:
         return {await env.purchases.status(one) for one in bought} == {PurchaseStatus.REFUSED}
 
     await eventually(are_refused)
-    return bought
-
-
-async def test_the_refund_list_gives_the_reason_and_the_token_only_when_asked(env: Environment) -> None:
-    [recorded] = await refused(env, "GPA.3345-1234-5678")
-    plain = await run("refunds", "--account", ACCOUNT)
+    first, _, bad = bought
+    refunds = partial(run, "refunds", "--account", ACCOUNT)
+    plain = await refunds()
     assert plain.exit_code == 0
-    assert f"{recorded.key} GPA.…" in plain.output
+    assert f"{first.key} GPA.…" in plain.output
     assert "not_found: No contest." in plain.output
-    whole = json.loads((await run("refunds", "--account", ACCOUNT, "--tokens", "--json")).stdout)
-    assert [one["purchase_token"] for one in whole["refunds"]] == ["GPA.3345-1234-5678"]
-
-
-async def test_a_purchase_that_cannot_be_read_hides_no_other_to_be_refunded(env: Environment) -> None:
-    bad, *good = await refused(env, "one", "two", "three")
+    whole = commands.printed(await refunds("--tokens", "--json"))
+    assert {one["purchase_token"] for one in whole["refunds"]} == {"GPA.3345-1234-5678", "two", "three"}
     await env.purchases.corrupt(bad)
-    found = await run("refunds", "--account", ACCOUNT, "--json")
+    found = await refunds("--json")
     assert found.exit_code == 1
     listed = json.loads(found.stdout.splitlines()[-1])
-    assert {one["key"] for one in listed["refunds"]} == {one.key for one in good}
+    assert {one["key"] for one in listed["refunds"]} == {one.key for one in bought[:2]}
     assert [one["key"] for one in listed["unreadable"]] == [bad.key]
-    assert f"{bad.key} cannot be read: " in (await run("refunds", "--account", ACCOUNT)).output
+    assert f"{bad.key} cannot be read: " in (await refunds()).output
 
 
 async def reconciled(waiting_s: int = 0) -> tuple[int, dict[str, Any]]:
@@ -200,25 +185,21 @@ async def reconciled(waiting_s: int = 0) -> tuple[int, dict[str, Any]]:
     return done.exit_code, json.loads(done.stdout)
 
 
-async def test_a_purchase_without_votes_is_found(env: Environment) -> None:
+async def test_purchases_without_their_votes_and_votes_without_their_purchase_are_found(env: Environment) -> None:
     waits, _ = await env.bought("waits")
     lost, _ = await env.bought("lost")
     await env.append(waits, lost, PurchaseCast(account=ACCOUNT, key=lost.key, at=1, accepted_at=1))
     code, found = await reconciled(waiting_s=60)
     assert (code, found["waiting"], [one["key"] for one in found["uncast"]]) == (1, 1, [lost.key])
     code, found = await reconciled()
-    assert (code, found["waiting"]) == (1, 0)
+    assert (code, found["waiting"], found["unpaid"]) == (1, 0, [])
     assert {one["key"] for one in found["uncast"]} == {lost.key, waits.key}
     plain = await run("reconcile")
     assert plain.exit_code == 1
     assert f"bought, but not counted: purchase {lost.key}" in plain.output
-
-
-async def test_votes_without_a_purchase_are_found(env: Environment) -> None:
     _, cast = await env.bought("never recorded")
     await env.append(cast)
-    code, found = await reconciled()
-    assert code == 1
+    _, found = await reconciled()
     assert [(one["vote_id"], one["choices"]) for one in found["unpaid"]] == [(cast.vote_id, [["p1", 3]])]
 
 
@@ -226,46 +207,31 @@ async def test_refunded_and_refused_votes_that_still_count_are_found(env: Enviro
     refunded, refunded_cast = await env.bought("refunded")
     refused, refused_cast = await env.bought("refused")
     taken, taken_cast = await env.bought("taken back")
-    removal = removal_of(taken_cast)
-    await env.append(refunded, refunded_cast, refused, refused_cast, taken, taken_cast, removal)
-    for key in (refunded.key, taken.key):
-        await env.append(PurchaseRefunded(account=ACCOUNT, key=key, at=1))
-    await env.append(PurchaseTakenBack(account=ACCOUNT, key=taken.key, at=1))
-    await env.append(PurchaseRefused(account=ACCOUNT, key=refused.key, at=1, code="c", reason="r"))
+    await env.append(refunded, refunded_cast, refused, refused_cast, taken, taken_cast, removal_of(taken_cast))
+    await env.append(
+        *(PurchaseRefunded(account=ACCOUNT, key=key, at=1) for key in (refunded.key, taken.key)),
+        PurchaseTakenBack(account=ACCOUNT, key=taken.key, at=1),
+        PurchaseRefused(account=ACCOUNT, key=refused.key, at=1, code="c", reason="r"),
+    )
     code, found = await reconciled()
-    assert code == 1
-    assert {one["key"]: one["status"] for one in found["not_taken_back"]} == {
-        refunded.key: "refunded",
-        refused.key: "refused",
-    }
+    still_counted = {one["key"]: one["status"] for one in found["not_taken_back"]}
+    assert (code, still_counted) == (1, {refunded.key: "refunded", refused.key: "refused"})
 
 
-async def test_a_removal_behind_the_close_is_no_orphan(env: Environment) -> None:
+async def test_a_removal_behind_the_close_and_a_contest_without_its_secret_make_no_orphan(
+    env: Environment,
+) -> None:
     recorded, cast = await env.bought("t1")
     await env.append(recorded, cast)
     await env.append_everywhere(ContestClosed(contest=CONTEST, seq=1))
     await env.append(PurchaseRefunded(account=ACCOUNT, key=recorded.key, at=1), removal_of(cast))
     code, found = await reconciled()
-    assert (code, found["held"], found["votes"]) == (0, 1, 1)
-
-
-async def test_purchases_of_a_contest_without_its_secret_are_listed_apart(env: Environment) -> None:
-    recorded, cast = await env.bought("t1")
-    await env.append(recorded, cast)
+    assert (code, found["held"], found["erased"], found["votes"]) == (0, 1, 0, 1)
     await erase_contest_secret(env.store, CONTEST)
     code, found = await reconciled()
     assert (code, found["fits"], found["erased"], found["votes"]) == (0, True, 1, 1)
 
 
 def removal_of(cast: VoteCast) -> VoteRemoved:
-    return VoteRemoved(
-        contest=cast.contest,
-        voter=cast.voter,
-        anonymous=False,
-        vote_id=cast.vote_id,
-        content=cast.content,
-        source="c-paid",
-        incarnation=cast.incarnation,
-        removed_at=cast.accepted_at,
-        reason="refund",
-    )
+    removal = a_removal(cast.vote_id, contest=cast.contest, content=cast.content, source="c-paid", reason="refund")
+    return replace(removal, voter=cast.voter)

@@ -3,7 +3,6 @@
 TALLY_UPDATE_DOCUMENTS=1 records them again.
 """
 
-import os
 from collections.abc import Iterable, Mapping
 from io import StringIO
 from pathlib import Path
@@ -25,6 +24,7 @@ from services.cli.commands.status import status_text
 from services.cli.commands.void import COLUMNS as VOID_COLUMNS
 from services.cli.output import Block, Result, show
 from tests.libs.monitoring.partition_rows import a_partition
+from tests.support.generated_files import updated
 
 SCREENS: Final = Path(__file__).parent / "screens"
 AT: Final = 1_777_658_400_000
@@ -79,58 +79,27 @@ KEYS: Final = [
         None,
     ),
 ]
+
+
 VOIDS: Final = [
-    {
-        "void": "0196a1b2c3d4-e5f607",
-        "contest": KEY,
-        "title": "Final",
-        "voided_at": TIME,
-        "voided": 1_250,
-        "restored": 40,
-        "gone": 3,
-        "still_voided": 1_207,
-        "waiting": 0,
-        "reason": "bought votes",
-    },
-    {
-        "void": "0196a1b2c3d5-a5f608",
-        "contest": OTHER_KEY,
-        "title": "The second semi-final, live from the square",
-        "voided_at": TIME,
-        "voided": 7,
-        "restored": 0,
-        "gone": 0,
-        "still_voided": 7,
-        "waiting": 0,
-        "reason": "",
-    },
+    dict(zip(VOID_COLUMNS.split(), values, strict=True))
+    for values in (
+        ("0196a1b2c3d4-e5f607", KEY, "Final", TIME, 1_250, 40, 3, 1_207, 0, "bought votes"),
+        ("0196a1b2c3d5-a5f608", OTHER_KEY, "The second semi-final, live from the square", TIME, 7, 0, 0, 7, 0, ""),
+    )
 ]
+
+
+def changed(offset: int, change: list[MemberChange], **subject: str) -> AuditRow:
+    actor, subject = Actor("key", KEY, "192.0.2.7"), {"contest": OTHER_KEY} | subject
+    return AuditRow(TIME, "catalogue", 0, offset, actor, "RecordChanged", "north", subject, change)
+
+
+REOPENER: Final = Actor("command", "reopen", "eve@host")
 AUDIT: Final = [
-    AuditRow(
-        TIME,
-        "catalogue",
-        0,
-        7,
-        Actor("key", KEY, "192.0.2.7"),
-        "RecordChanged",
-        "north",
-        {"contest": OTHER_KEY, "title": "Final"},
-        [MemberChange("title", "Semi-final", "Final"), MemberChange("end", None, TIME)],
-    ),
-    AuditRow(
-        TIME,
-        "catalogue",
-        0,
-        8,
-        Actor("key", KEY, "192.0.2.7"),
-        "RecordChanged",
-        "north",
-        {"contest": OTHER_KEY, "participant": KEY, "title": "Ann"},
-        [MemberChange("status", "approved", "rejected")],
-    ),
-    AuditRow(
-        TIME, "catalogue", 0, 9, Actor("command", "reopen", "eve@host"), "reopen", None, {"contest": OTHER_KEY}
-    ),
+    changed(7, [MemberChange("title", "Semi-final", "Final"), MemberChange("end", None, TIME)], title="Final"),
+    changed(8, [MemberChange("status", "approved", "rejected")], participant=KEY, title="Ann"),
+    AuditRow(TIME, "catalogue", 0, 9, REOPENER, "reopen", None, {"contest": OTHER_KEY}),
 ]
 DOCTOR: Final = [
     fine("gateway", "runs as process 41"),
@@ -174,7 +143,4 @@ def test_what_a_terminal_shows_is_whole(columns: int) -> None:
         console.print(f"$ tally {name}", markup=False)
         show(blocks, console)
     shown = "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
-    recorded = SCREENS / f"{columns}.txt"
-    if os.environ.get("TALLY_UPDATE_DOCUMENTS"):
-        recorded.write_text(shown)
-    assert recorded.read_text() == shown
+    assert updated(SCREENS / f"{columns}.txt", shown) == shown

@@ -19,7 +19,7 @@ from libs.monitoring.collector import StatusCollector
 from libs.monitoring.health_problems import notes_of, problems_of
 from libs.monitoring.status import PartitionStatus, Status
 from libs.storage.object_store import StorageUnavailable
-from libs.views.generations.generations import ProjectionName, State, projections_of
+from libs.views.generations.generations import Generations, ProjectionName, State, projections_of
 from libs.views.valkey.function_loading import load_functions
 from services.cli.commands.status import parts_of, readings
 from services.cli.output import Block, show
@@ -42,6 +42,10 @@ async def log(kafka: str, valkey_address: str, namespace: str, tmp_path: Path) -
 
 def votes(status: Status) -> list[PartitionStatus]:
     return status.of(ProjectionName.VOTES)
+
+
+def generations_of(log: FoldedLog) -> Generations:
+    return projections_of(log.valkey, log.stack.namespace, log.stack.partitions)[ProjectionName.VOTES]
 
 
 def lines_of(text: Iterable[Block]) -> list[str]:
@@ -128,33 +132,23 @@ async def test_a_view_that_stands_is_stalled_and_one_that_moves_is_not(
         await eventually(stalled_again)
 
 
-async def test_other_generations_are_seen_and_a_broken_one_is_a_problem(log: FoldedLog) -> None:
-    await log.append([a_cast()])
-    await log.fold()
-    generations = projections_of(log.valkey, log.stack.namespace, log.stack.partitions)[ProjectionName.VOTES]
-    assert await generations.open(0, 2)
-    status = await read_status(log.stack)
-    (other,) = votes(status)[0].generations
-    assert (other.number, other.state, other.position, other.behind) == (2, State.BUILDING, 0, 2)
-    assert ("generation", "votes 0") not in problems(status)
-    key = f"{generations.base(0)}:generations"
-    row = await log.valkey.call("HGET", key, "2")
-    await log.valkey.call("HSET", key, "2", row.replace(b"\xa8building", b"\xa6broken"))
-    assert ("generation", "votes 0") in problems(await read_status(log.stack))
-
-
-async def test_a_replays_progress_covers_all_its_partitions(log: FoldedLog) -> None:
+async def test_a_replays_progress_covers_all_its_partitions_and_a_broken_generation_is_a_problem(
+    log: FoldedLog,
+) -> None:
     await log.append([a_cast(vote_id=str(n)) for n in range(9)])
     await log.fold()
-    generations = projections_of(log.valkey, log.stack.namespace, log.stack.partitions)[ProjectionName.VOTES]
+    generations = generations_of(log)
     for partition in (0, 1):
         await generations.open(partition, 2)
     async with Deployment(log.stack) as deployment:
         collector = StatusCollector(deployment)
-        (begun,) = (await collector.collect()).beside
+        status = await collector.collect()
+        (other,), (begun,) = votes(status)[0].generations, status.beside
+        assert (other.number, other.state, other.position, other.behind) == (2, State.BUILDING, 0, 10)
         assert (begun.projection, begun.generation, begun.partitions) == (ProjectionName.VOTES, 2, 2)
         assert (begun.state, begun.processed, begun.end) == (State.BUILDING, 0, 11)
         assert (begun.processed_per_s, begun.left_s) == (None, None)
+        assert ("generation", "votes 0") not in problems(status)
         await log.valkey.call("HSET", log.key("g2:position"), "log", "x", "offset", 5)
         (moved,) = (await collector.collect()).beside
         assert (moved.processed, moved.behind) == (5, 5)
@@ -162,6 +156,10 @@ async def test_a_replays_progress_covers_all_its_partitions(log: FoldedLog) -> N
         assert moved.left_s == pytest.approx(6 / moved.processed_per_s)
         (stands,) = (await collector.collect()).beside
         assert (stands.processed_per_s, stands.left_s) == (0, None)
+    key = f"{generations.base(0)}:generations"
+    row = await log.valkey.call("HGET", key, "2")
+    await log.valkey.call("HSET", key, "2", row.replace(b"\xa8building", b"\xa6broken"))
+    assert ("generation", "votes 0") in problems(await read_status(log.stack))
 
 
 async def test_a_task_of_the_projector_that_stopped_is_a_problem(log: FoldedLog) -> None:
@@ -188,8 +186,7 @@ async def test_votes_of_another_layout_are_its_one_problem_and_its_generation_is
     await log.fold(1)
     with functions_of_another_version(tmp_path / "newer", OTHER_LAYOUT):
         await load_functions(log.valkey)
-        generations = projections_of(log.valkey, log.stack.namespace, log.stack.partitions)[ProjectionName.VOTES]
-        assert await generations.open(0, 2)
+        assert await generations_of(log).open(0, 2)
         status = await read_status(log.stack)
         assert problems(status) - {("part", "projector")} == {("layout", "votes all")}
         assert status.totals(ProjectionName.VOTES).shut is None
@@ -243,13 +240,9 @@ async def test_the_command_says_what_is_wrong_and_ends_with_1(
 
 def test_a_process_that_is_gone_is_a_problem_that_says_when_it_is_started_again() -> None:
     gone = {"pids": {"projector": 2**22}}
-    for stack, detail in (
-        (gone, f"process {2**22} has ended"),
-        (
-            gone | {"restarts": {"projector": 1000}},
-            "ended within seconds of its start; it is started again at 1970-01-01T00:00:01.000000Z",
-        ),
-    ):
+    restarts = {"restarts": {"projector": 1000}}
+    again = "ended within seconds of its start; it is started again at 1970-01-01T00:00:01.000000Z"
+    for stack, detail in ((gone, f"process {2**22} has ended"), (gone | restarts, again)):
         (part,) = parts_of(stack)
         assert not part.alive
         (problem,) = problems_of(Status(0, [], [part], []))

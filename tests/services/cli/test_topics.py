@@ -16,17 +16,6 @@ from services.cli.commands.topics import app
 from tests.support import commands
 from tests.support.topics import alter_topic
 
-
-@pytest.fixture
-def stack(
-    kafka: str, valkey_address: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> DeploymentAddresses:
-    """Settings of a namespace without topics."""
-    deployment = DeploymentAddresses(kafka, valkey_address, namespace, 2, str(tmp_path / "objects"), {})
-    commands.use_deployment(monkeypatch, deployment)
-    return deployment
-
-
 run = partial(commands.run, of=app)
 
 
@@ -38,8 +27,8 @@ async def problems() -> list[dict[str, Any]]:
     return found
 
 
-async def test_missing_topics_are_named_with_the_command_that_makes_them(stack: DeploymentAddresses) -> None:
-    names = [topic.name for topic in topics_of(stack.namespace, 2)]
+async def test_missing_topics_are_named_with_the_command_that_makes_them(deployment: DeploymentAddresses) -> None:
+    names = [topic.name for topic in topics_of(deployment.namespace, 2)]
     assert await problems() == [
         {"problem": f"topic {name} does not exist", "remedy": "tally topics create"} for name in names
     ]
@@ -47,21 +36,27 @@ async def test_missing_topics_are_named_with_the_command_that_makes_them(stack: 
     assert (made.exit_code, len(made.stdout.splitlines())) == (0, len(names))
     assert await problems() == []
     plain = (await run("check")).stdout
-    assert f"{stack.namespace}.votes: 2 partitions, correct" in plain
+    assert f"{deployment.namespace}.votes: 2 partitions, correct" in plain
 
 
-async def test_every_wrong_setting_comes_with_its_command(stack: DeploymentAddresses) -> None:
+async def test_everything_that_is_wrong_is_named_at_once_with_its_remedy(
+    deployment: DeploymentAddresses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await run("create")
-    votes, purchases, *_ = (topic.name for topic in topics_of(stack.namespace, 2))
-    await alter_topic(stack.kafka_settings, votes, {"retention.ms": "1000", "cleanup.policy": "compact"})
-    await alter_topic(stack.kafka_settings, purchases, {"retention.bytes": "1000"})
+    votes, purchases, *_ = (topic.name for topic in topics_of(deployment.namespace, 2))
+    await alter_topic(deployment.kafka_settings, votes, {"retention.ms": "1000", "cleanup.policy": "compact"})
+    await alter_topic(deployment.kafka_settings, purchases, {"retention.bytes": "1000"})
+    monkeypatch.setenv("TALLY_STORAGE_URL", str(tmp_path / "another"))
     found = {one["problem"]: one["remedy"] for one in await problems()}
+    [store] = [problem for problem in found if "the object store (TALLY_STORAGE_URL) is not the one" in problem]
     assert set(found) == {
         f"topic {votes}: retention.ms is 1000, but must be -1",
         f"topic {votes}: cleanup.policy is compact, but must be delete",
         f"topic {purchases}: retention.bytes is 1000, but must be -1",
+        store,
     }
-    servers = stack.kafka_settings.kafka_bootstrap_servers
+    assert "set TALLY_STORAGE_URL to the object store that this log was begun with" in found[store]
+    servers = deployment.kafka_settings.kafka_bootstrap_servers
     assert found[f"topic {votes}: retention.ms is 1000, but must be -1"] == (
         f"kafka-configs.sh --alter --bootstrap-server {servers} --entity-type topics --entity-name {votes} "
         "--add-config retention.ms=-1"
@@ -69,39 +64,21 @@ async def test_every_wrong_setting_comes_with_its_command(stack: DeploymentAddre
     made = await run("create")
     assert made.exit_code == 1
     assert "tally topics check" in made.stderr
-
-
-async def test_another_number_of_partitions_names_the_one_that_was_made(
-    stack: DeploymentAddresses, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await run("create")
     monkeypatch.setenv("TALLY_PARTITIONS", "3")
-    votes, purchases = await problems()
-    assert votes["problem"] == f"topic {stack.namespace}.votes: partitions is 2, but must be 3"
-    assert "TALLY_PARTITIONS=2" in votes["remedy"]
-    assert purchases["problem"].startswith(f"topic {stack.namespace}.purchases: partitions is 2")
-
-
-async def test_another_object_store_is_named_with_the_way_out(
-    stack: DeploymentAddresses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await run("create")
-    monkeypatch.setenv("TALLY_STORAGE_URL", str(tmp_path / "another"))
-    [found] = await problems()
-    assert "the object store (TALLY_STORAGE_URL) is not the one" in found["problem"]
-    assert "set TALLY_STORAGE_URL to the object store that this log was begun with" in found["remedy"]
-    assert (await run("create")).exit_code == 1
+    found = {one["problem"]: one["remedy"] for one in await problems()}
+    assert f"topic {purchases}: partitions is 2, but must be 3" in found
+    assert "TALLY_PARTITIONS=2" in found[f"topic {votes}: partitions is 2, but must be 3"]
 
 
 async def test_a_topic_that_something_else_began_differs_from_one_that_is_empty(
-    stack: DeploymentAddresses,
+    deployment: DeploymentAddresses,
 ) -> None:
-    votes, purchases, *others = topics_of(stack.namespace, 2)
-    await create_topics(stack.kafka_settings, others)
+    votes, purchases, *others = topics_of(deployment.namespace, 2)
+    await create_topics(deployment.kafka_settings, others)
     bare = [NewTopic(topic.name, 2, 1, topic_configs=REQUIRED_SETTINGS) for topic in (votes, purchases)]
-    async with open_admin(stack.kafka_settings) as admin:
+    async with open_admin(deployment.kafka_settings) as admin:
         await admin.create_topics(bare)
-    writer = LogWriter(stack.kafka_settings)
+    writer = LogWriter(deployment.kafka_settings)
     await writer.start()
     await writer.append(votes.name, 0, b"{}")
     await writer.stop()
@@ -115,7 +92,7 @@ async def test_a_topic_that_something_else_began_differs_from_one_that_is_empty(
 
 
 async def test_an_absent_kafka_is_a_server_that_is_away(
-    stack: DeploymentAddresses, monkeypatch: pytest.MonkeyPatch
+    deployment: DeploymentAddresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
     for command in ("check", "create"):

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,58 +11,33 @@ import pytest
 
 from libs.local_stack import kafka
 from libs.local_stack.reaper import start_time
+from tests.services.cli.stack_process import StackProcess
 from tests.support.eventually import eventually
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
 
 SCRIPT = Path(__file__).parents[2] / "support" / "run_tally_up.py"
-ROOT = Path(__file__).parents[3]
 
 
-class Up:
-    """The process, and what it wrote to its data directory."""
-
-    def __init__(self, data_dir: Path) -> None:
-        self.data_dir = data_dir
-        self.process = subprocess.Popen(
-            [sys.executable, str(SCRIPT), str(data_dir)],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    async def pids(self) -> dict[str, int]:
-        """Once it is ready."""
-
-        def ready() -> dict[str, int] | None:
-            if self.process.poll() is not None:
-                raise RuntimeError(self.process.communicate())
-            file = self.data_dir / "stack.json"
-            return json.loads(file.read_text())["pids"] if file.exists() else None
-
-        return await eventually(ready) or {}
-
-    async def ended(self) -> tuple[int, str, str]:
-        await eventually(lambda: self.process.poll() is not None)
-        output, errors = self.process.communicate()
-        return self.process.returncode, output, errors
+def start(data_dir: Path) -> StackProcess:
+    return StackProcess(data_dir, [sys.executable, str(SCRIPT), str(data_dir)])
 
 
 @pytest.fixture
-def up(tmp_path: Path) -> Iterator[Up]:
-    started = Up(tmp_path / "data")
+def up(tmp_path: Path) -> Iterator[StackProcess]:
+    started = start(tmp_path / "data")
     yield started
-    started.process.kill()
-    print(*started.process.communicate())
+    started.kill()
 
 
 def alive(pids: dict[str, int]) -> set[str]:
     return {name for name, pid in pids.items() if start_time(pid) is not None}
 
 
-async def test_killed_servers_and_parts_come_back_and_neither_sigkill_nor_sigterm_leaves_a_process(up: Up) -> None:
-    pids = await up.pids()
+async def test_killed_servers_and_parts_come_back_and_neither_sigkill_nor_sigterm_leaves_a_process(
+    up: StackProcess,
+) -> None:
+    pids: dict[str, int] = (await up.stack())["pids"]
     assert alive(pids) == {"gateway", "projector", "kafka", "valkey"}
     assert up.process.pid not in pids.values()
     killed = "kafka", "valkey", "gateway"
@@ -83,9 +57,9 @@ async def test_killed_servers_and_parts_come_back_and_neither_sigkill_nor_sigter
     assert "gateway runs again" in errors
     assert "Traceback" not in errors
     await eventually(lambda: not (up.data_dir / "stack.json").exists())
-    again = Up(up.data_dir)  # starts at once, although the first one stopped nothing itself
+    again = start(up.data_dir)  # starts at once, although the first one stopped nothing itself
     try:
-        new_pids = await again.pids()
+        new_pids: dict[str, int] = (await again.stack())["pids"]
         assert alive(repaired_pids) == set()
         assert alive(new_pids) == {"gateway", "projector", "kafka", "valkey"}
     finally:
@@ -98,7 +72,7 @@ async def test_killed_servers_and_parts_come_back_and_neither_sigkill_nor_sigter
     assert "Traceback" not in errors
 
 
-async def test_ctrl_c_while_it_starts_ends_it_cleanly(up: Up) -> None:
+async def test_ctrl_c_while_it_starts_ends_it_cleanly(up: StackProcess) -> None:
     logs = up.data_dir / "logs"
     await eventually(lambda: (logs / "kafka.log").exists() and (logs / "valkey.log").exists())
     up.process.send_signal(signal.SIGINT)

@@ -237,7 +237,7 @@ def what_differs(report: VerificationReport) -> list[tuple[str, str, str, str, s
     return [(d.contest, d.participant, d.source, d.log, d.view) for d in report.differences]
 
 
-async def test_a_right_view_equals_the_fold_of_its_log(log: FoldedLog) -> None:
+async def test_a_right_view_equals_the_fold_of_its_log_as_a_whole_and_by_contest(log: FoldedLog) -> None:
     await log.append(an_hour_of_votes())
     await log.append([Fence(5), a_cast(incarnation=5), a_cast(incarnation=0, vote_id="late")], partition=1)
     await log.fold(0)
@@ -249,6 +249,11 @@ async def test_a_right_view_equals_the_fold_of_its_log(log: FoldedLog) -> None:
     assert report.ids == sum(report.outcomes.values())
     assert (report.fenced, report.duplicates, report.quarantined) == (41, 40, 2)
     assert report.events == sum(position.offset for position in report.positions.values())
+    of_one = await compare(log.stack, "another")
+    assert of_one.equal
+    assert {name: contest.participants for name, contest in of_one.contests.items()} == {
+        "another": {"a": {"c-free": 40}}
+    }
 
 
 async def test_processes_side_by_side_find_what_one_finds(log: FoldedLog) -> None:
@@ -271,15 +276,6 @@ async def test_a_killed_process_is_reported_with_the_way_out(log: FoldedLog) -> 
     multiprocessing.active_children()[0].kill()
     with pytest.raises(ProcessKilled, match="--processes 1"):
         await comparing
-
-
-async def test_one_contest_can_be_compared_alone(log: FoldedLog) -> None:
-    await log.append(an_hour_of_votes())
-    await log.fold()
-    report = await compare(log.stack, "another")
-    assert report.equal
-    assert report.contests["another"].participants == {"a": {"c-free": 40}}
-    assert set(report.contests) == {"another"}
 
 
 async def test_what_is_not_folded_yet_is_no_difference(log: FoldedLog) -> None:
@@ -309,26 +305,22 @@ async def test_a_doctored_count_is_found_and_named(log: FoldedLog) -> None:
     ]
 
 
-async def test_votes_that_no_log_knows_are_found(log: FoldedLog) -> None:
-    await log.append(an_hour_of_votes())
-    await log.fold()
-    voters = log.key("g1:voters:contest")
+async def test_votes_and_contests_that_no_log_knows_are_found(many_minutes: FoldedLog) -> None:
+    log = many_minutes
+    voters, invented = log.key("g1:voters:plain"), log.key("g1:counts:invented")
     field = (await log.valkey.call("HKEYS", voters))[0]
-    value = await log.valkey.call("HGET", voters, field)
-    await log.valkey.call("HSET", voters, b"nobody known so far", value)
-    await log.valkey.call("HSET", log.key("g1:counts:invented"), "a", msgpack.packb([1, 5, 1, 0, 0, 0, 0, 1, 0]))
-    report = await compare(log.stack)
-    assert {d.contest for d in report.differences} == {"contest", "invented"}
-    assert any("nobody" in d.log or d.log == "nothing" for d in report.differences)
-
-
-@pytest.mark.parametrize("kept", ["sources", "waiting", "voters"])
-async def test_a_contest_of_which_only_a_part_is_there_is_found(many_minutes: FoldedLog, kept: str) -> None:
-    log, stray = many_minutes, many_minutes.key(f"g1:{kept}:stray")
-    async with restored(log, stray):
-        await log.valkey.call("COPY", log.key(f"g1:{kept}:plain"), stray)
+    async with restored(log, voters), restored(log, invented):
+        await log.valkey.call("HSET", voters, b"nobody known so far", await log.valkey.call("HGET", voters, field))
+        await log.valkey.call("HSET", invented, "a", msgpack.packb([1, 5, 1, 0, 0, 0, 0, 1, 0]))
         report = await compare(log.stack)
-    assert {difference.contest for difference in report.differences} == {"stray"}
+    assert {d.contest for d in report.differences} == {"plain", "invented"}
+    assert any("nobody" in d.log or d.log == "nothing" for d in report.differences)
+    for part in ("sources", "waiting", "voters"):
+        stray = log.key(f"g1:{part}:stray")
+        async with restored(log, stray):
+            await log.valkey.call("COPY", log.key(f"g1:{part}:plain"), stray)
+            report = await compare(log.stack)
+        assert {difference.contest for difference in report.differences} == {"stray"}, part
 
 
 async def test_a_view_of_another_log_or_past_its_end_is_found(log: FoldedLog) -> None:

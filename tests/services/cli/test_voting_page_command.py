@@ -6,7 +6,6 @@ import signal
 import sys
 from pathlib import Path
 
-import httpx
 import pytest
 from typer.testing import CliRunner
 
@@ -14,9 +13,11 @@ from libs.local_stack import ports
 from services.cli.__main__ import app
 from services.cli.commands.up import qr_code
 from services.cli.output import ExitCode
-from tests.support.eventually import eventually
+from tests.support.http_clients import http_client
+from tests.support.retried import final_answer
 
 pytestmark = pytest.mark.pure
+API = {"TALLY_URL": "http://127.0.0.1:1", "TALLY_API_KEY": "tk_x"}
 ORIGIN = ("--origin", "https://vote.example")
 
 
@@ -30,34 +31,23 @@ ORIGIN = ("--origin", "https://vote.example")
     ],
 )
 def test_what_is_no_address_is_bad_usage(arguments: tuple[str, ...], option: str) -> None:
-    given = {"TALLY_URL": "http://127.0.0.1:1", "TALLY_API_KEY": "tk_x"}
-    ended = CliRunner().invoke(app, ["voting-page", *arguments], env=given)
+    ended = CliRunner().invoke(app, ["voting-page", *arguments], env=API)
     assert (ended.exit_code, option in ended.stderr) == (ExitCode.BAD_USAGE, True), ended.output
 
 
 async def test_it_serves_the_page_under_its_own_name(tmp_path: Path) -> None:
-    port = ports.free_ports(1)[0]
+    (port,) = ports.free_ports(1)
     command = (sys.executable, "-m", "services.cli", "voting-page", *ORIGIN, "--port", str(port))
-    given = {"TALLY_URL": "http://127.0.0.1:1", "TALLY_API_KEY": "tk_x"}
-    log = (tmp_path / "log").open("wb")
-    process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **given}, stderr=log)
+    with (tmp_path / "log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **API}, stderr=log)
     try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
-
-            async def answers() -> httpx.Response | None:
-                try:
-                    return await client.get("/", headers={"host": "vote.example"})
-                except httpx.HTTPError:
-                    return None
-
-            page = await eventually(answers)
-            assert page is not None
+        async with http_client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+            page = await final_answer(lambda: client.get("/", headers={"host": "vote.example"}))
             assert 'data-api="http://127.0.0.1:1"' in page.text
             assert (await client.get("/")).status_code == 400
     finally:
         process.send_signal(signal.SIGTERM)
         await process.wait()
-        log.close()
 
 
 def test_a_qr_code_is_drawn_in_characters() -> None:

@@ -6,15 +6,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import httpx
 import psutil
 import pytest
 
+from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack.ports import free_ports
 from libs.local_stack.reaper import start_time
-from libs.local_stack.servers import Servers
+from tests.support.commands import environment
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
 
@@ -27,16 +27,13 @@ HEADERS = {"Connection": "close"}
 class Service:
     """A service with two workers: its process, the shared port, and the first of the workers' own."""
 
-    def __init__(self, servers: Servers, namespace: str, storage: Path) -> None:
+    def __init__(self, deployment: DeploymentAddresses) -> None:
         self.port, self.operations_port = free_ports(2)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "services.cli", "serve", "query", "--workers", "2"],
             env={
                 **os.environ,
-                "TALLY_KAFKA_BOOTSTRAP_SERVERS": servers.addresses.kafka,
-                "TALLY_VALKEY_URL": servers.addresses.valkey,
-                "TALLY_NAMESPACE": namespace,
-                "TALLY_STORAGE_URL": storage.as_uri(),
+                **environment(deployment),
                 "TALLY_PORT": str(self.port),
                 "TALLY_OPERATIONS_PORT": str(self.operations_port),
                 "TALLY_DRAIN_DELAY_S": "0",
@@ -49,11 +46,10 @@ class Service:
 
     async def status(self, port: int, path: str) -> int | None:
         """Return the status of a response; None if the connection fails."""
-        async with http_client(base_url=f"http://127.0.0.1:{port}", headers=HEADERS) as client:
-            try:
-                return (await client.get(path)).status_code
-            except httpx.TransportError:
-                return None
+        async with http_client(headers=HEADERS) as client:
+            with suppress(httpx.TransportError):
+                return (await client.get(f"http://127.0.0.1:{port}{path}")).status_code
+        return None
 
     async def both_answer(self) -> bool:
         ports = self.operations_port, self.operations_port + 1
@@ -68,8 +64,8 @@ def is_query(process: psutil.Process) -> bool:
 
 
 @pytest.fixture
-def service(servers: Servers, namespace: str, tmp_path: Path) -> Iterator[Service]:
-    started = Service(servers, namespace, tmp_path)
+def service(deployment: DeploymentAddresses) -> Iterator[Service]:
+    started = Service(deployment)
     yield started
     started.process.kill()
     started.process.wait()
@@ -79,8 +75,8 @@ async def test_workers_share_a_port_and_are_replaced_and_drained(service: Servic
     await eventually(service.both_answer)
     assert await service.status(service.port, "/livez") == 200
     assert await service.status(service.port, "/metrics") == 404, "metrics of a random worker"
-    assert await service.status(service.operations_port, "/metrics") == 200
-    assert await service.status(service.operations_port + 1, "/metrics") == 200
+    for port in (service.operations_port, service.operations_port + 1):
+        assert await service.status(port, "/metrics") == 200
 
     lost, kept = service.workers
     lost.kill()

@@ -27,7 +27,7 @@ from libs.views.generations.generations import ProjectionName, projections_of
 from libs.views.purchases.purchase_views import PurchaseViews
 from libs.views.votes.address_counters import AddressCounters
 from tests.support.builders import a_cast
-from tests.support.commands import run
+from tests.support.commands import run, use_deployment
 from tests.support.deployments import read_status
 from tests.support.folded_log import FoldedLog, folded_log
 from tests.support.purchases_log import a_purchase
@@ -48,10 +48,9 @@ class Ward:
         self.folds = projections_of(self.valkey, self.stack.namespace, self.stack.partitions)
         self._producer = producer
 
-    async def append(self, fold: ProjectionName, value: bytes) -> int:
+    async def append(self, fold: ProjectionName, value: bytes) -> None:
         topic = self.folds[fold].topic.name
-        landed = await self._producer.send_and_wait(topic, value, b"key", partition=0, headers=HEADERS)
-        return int(landed.offset)
+        await self._producer.send_and_wait(topic, value, b"key", partition=0, headers=HEADERS)
 
     async def fold(self, fold: ProjectionName) -> None:
         """As the projector does."""
@@ -70,18 +69,24 @@ class Ward:
             views = PurchaseViews(self.valkey, self.stack.namespace, self.folds[fold].topic.topics[0])
             await views.apply(0, start, [(record, not_known) for record in records], end)
 
-    async def drop_by_hand(self, offset: int, log_id: str | None = None) -> None:
-        """As it was decided earlier: of this log's votes, or another one's."""
+    async def drop_by_hand(self, offset: int) -> None:
+        """As it was decided earlier, of this log's votes."""
         live = (await self.folds[ProjectionName.VOTES].read(0)).live.position
         assert live is not None
-        topic, log_id = self.folds[ProjectionName.VOTES].topic.name, log_id or live.log_id
-        drop = Drop(topic, 0, offset, log_id, "its hash", "its reason", "2026-01-01T00:00:00Z")
+        topic = self.folds[ProjectionName.VOTES].topic.name
+        drop = Drop(topic, 0, offset, live.log_id, "its hash", "its reason", "2026-01-01T00:00:00Z")
         await keep(open_store(self.stack.storage_url), drop)
 
     async def forget(self, fold: ProjectionName) -> None:
         """Valkey loses what it holds of the fold."""
         keys = await self.valkey.call("KEYS", f"{self.folds[fold].base(0)}:*")
         await self.valkey.call("DEL", *keys)
+
+    async def count(self) -> int:
+        """Return the counted votes."""
+        counts = await self.log.views.counts(0, "contest")
+        assert counts is not None
+        return counts.figures["a", ""].count if counts.figures else 0
 
     async def run(self, *arguments: str, code: int = 0) -> Result:
         result = await run("quarantine", *arguments, "--data-dir", "none")
@@ -124,20 +129,9 @@ async def ward(
 ) -> AsyncIterator[Ward]:
     async with folded_log(kafka, valkey_address, namespace) as log:
         log.stack = replace(log.stack, storage_url=str(tmp_path))
-        for name, value in {
-            "TALLY_KAFKA_BOOTSTRAP_SERVERS": kafka,
-            "TALLY_VALKEY_URL": valkey_address,
-            "TALLY_NAMESPACE": namespace,
-            "TALLY_PARTITIONS": str(log.stack.partitions),
-            "TALLY_STORAGE_URL": str(tmp_path),
-        }.items():
-            monkeypatch.setenv(name, value)
-        producer = AIOKafkaProducer(**connection(log.stack.kafka_settings), acks="all")
-        await producer.start()
-        try:
+        use_deployment(monkeypatch, log.stack)
+        async with AIOKafkaProducer(**connection(log.stack.kafka_settings), acks="all") as producer:
             yield Ward(log, producer)
-        finally:
-            await producer.stop()
 
 
 async def test_a_poisoned_record_of_each_topic_is_listed_and_shown_as_it_lies_in_the_log(ward: Ward) -> None:
@@ -225,9 +219,7 @@ async def test_what_todays_code_can_fold_is_folded_by_a_retry(ward: Ward) -> Non
     assert await ward.listed() == [("votes", 1), ("votes", 2), ("purchases", 1)]
     done = await ward.printed("retry", "--topic", "votes", "--execute")
     assert [(one["projection"], one["swapped"]) for one in done["rebuilt"]] == [("votes", True)]
-    counts = await ward.log.views.counts(0, "contest")
-    assert counts is not None
-    assert counts.figures["a", ""].count == 3
+    assert await ward.count() == 3
     refused = await ward.printed("retry", "--topic", "purchases", "--execute", code=1)
     assert [one["swapped"] for one in refused["rebuilt"]] == [False]
     await ward.run("retry", "--topic", "purchases", "--execute", "--accept-differences")
@@ -264,19 +256,14 @@ async def test_a_replay_by_which_accepted_votes_would_be_fenced_is_not_read_unas
     await ward.append(ProjectionName.VOTES, vote_codec.encode(a_cast("a", 3, incarnation=incarnation)))
     await ward.fold(ProjectionName.VOTES)
 
-    async def count() -> int:
-        counts = await views.counts(0, "contest")
-        assert counts is not None
-        return counts.figures["a", ""].count if counts.figures else 0
-
-    assert await count() == 3
+    assert await ward.count() == 3
     refused = (await ward.run("retry", "--topic", "votes", "--execute", code=1)).stdout
     assert "changes: contest contest, a: 3 -> 0 votes" in refused
     assert "was built with other fences" in refused
     assert "partition 0. Accepted votes might no longer count, so it was not swapped in." in refused
-    assert (await count(), (await views.state(0)).open) == (3, True)
+    assert (await ward.count(), (await views.state(0)).open) == (3, True)
     await ward.run("retry", "--topic", "votes", "--execute", "--accept-differences")
-    assert (await count(), (await views.state(0)).open) == (0, False)
+    assert (await ward.count(), (await views.state(0)).open) == (0, False)
     undone = await run("replay", "rollback", "--projection", "votes", "--execute", "--data-dir", "none")
     assert undone.exit_code != 0
     assert "--accept-differences swaps anyway" in undone.output

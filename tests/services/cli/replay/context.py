@@ -44,8 +44,11 @@ class ReplayContext:
         """Return a command's JSON output; its exit code must be `code`."""
         result = await self.run(*arguments, "--json")
         assert result.exit_code == code, result.output
-        found: dict[str, Any] = json.loads(result.stdout)
-        return found
+        return json.loads(result.stdout)
+
+    async def of_votes(self, command: str, *arguments: str) -> Result:
+        """Run a command of `tally replay` for the votes."""
+        return await self.run("replay", command, "--projection", "votes", *arguments)
 
     async def replay(self, *arguments: str, code: int = 0) -> dict[str, Any]:
         """Run `tally replay run --execute` for the votes; return its output for them."""
@@ -75,8 +78,7 @@ class ReplayContext:
 
     async def keys_of(self, number: int, prefix: str = "") -> list[bytes]:
         pattern = f"{self.deployment.namespace}:[{{]{prefix}[0-9]*}}:g{number}:*"
-        found: list[bytes] = await self.valkey.call("KEYS", pattern)
-        return found
+        return await self.valkey.call("KEYS", pattern)
 
     async def spoil(self, contest: Contest, number: int | None = None, by: int = 100) -> None:
         """Change one count of one partition of a generation (by default the live one) by `by`."""
@@ -97,8 +99,7 @@ async def voted(contest: Contest, *names: str) -> None:
     """Cast one vote each for the first participant, and wait until they are counted."""
     answers = await asyncio.gather(*(contest.vote(0, name) for name in names))
     assert {answer.status_code for answer in answers} == {201}
-    for answer in answers:
-        await contest.counts(answer.headers["tally-position"])
+    await contest.counts_with(*answers)
 
 
 async def count(contest: Contest) -> int:

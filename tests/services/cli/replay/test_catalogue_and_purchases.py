@@ -19,7 +19,12 @@ async def replayed(context: ReplayContext, *projections: str) -> None:
     assert all(one["swapped"] and one["verified"]["equal"] for one in rebuilt.values())
 
 
-async def test_records_keep_their_etags_keys_and_the_outcomes_of_commands(
+async def keys_of_test(context: ReplayContext) -> list[tuple[ApiKey, ...] | None]:
+    views = CatalogueViews(context.valkey, legacy_test_namespace(context.deployment.namespace))
+    return [(await views.keys(partition, "")).rows for partition in range(CATALOGUE_PARTITIONS)]
+
+
+async def test_records_keep_their_etags_keys_and_the_outcomes_of_commands_also_of_the_legacy_test_environment(
     api: Api, context: ReplayContext
 ) -> None:
     once = {"Idempotency-Key": new_id()}
@@ -28,34 +33,22 @@ async def test_records_keep_their_etags_keys_and_the_outcomes_of_commands(
     await voted(contest, "ann", "bob")
     paths = [f"/contests/{created.json()['key']}", contest.path, f"{contest.path}/participants", "/contests"]
     before = [await api.client.get(path) for path in paths]
-    numbers = [await context.live(ProjectionName(name)) for name in ALL]
+    numbers, test_keys = [await context.live(ProjectionName(name)) for name in ALL], await keys_of_test(context)
+    assert any(test_keys)
     await replayed(context)
     after = [await context.live(ProjectionName(name)) for name in ALL]
     assert all(new > old for new, old in zip(after, numbers, strict=True))
+    assert await keys_of_test(context) == test_keys
     for path, had in zip(paths, before, strict=True):
         found = await api.client.get(path)
         assert (found.json(), found.headers.get("etag")) == (had.json(), had.headers.get("etag"))
     again = await api.client.post("/contests", json=running() | {"title": "Other"}, headers=once)
     assert code(again) == (422, "idempotency_key_reused")
-    patched = await api.client.patch(
-        paths[0], json={"title": "New"}, headers={"If-Match": before[0].headers["etag"]}
-    )
+    unchanged = {"If-Match": before[0].headers["etag"]}
+    patched = await api.client.patch(paths[0], json={"title": "New"}, headers=unchanged)
     assert patched.status_code == 200, patched.text
     stranger = {"Authorization": "Bearer nobody"}
     assert (await api.client.get(paths[0], headers=stranger)).status_code == 401
-
-
-async def test_the_legacy_test_environment_is_rebuilt_too_with_its_keys(context: ReplayContext) -> None:
-    views = CatalogueViews(context.valkey, legacy_test_namespace(context.deployment.namespace))
-
-    async def keys() -> list[tuple[ApiKey, ...] | None]:
-        return [(await views.keys(partition, "")).rows for partition in range(CATALOGUE_PARTITIONS)]
-
-    before, live = await keys(), await context.live(ProjectionName.TEST)
-    assert any(before)
-    await replayed(context, "test")
-    assert await keys() == before
-    assert await context.live(ProjectionName.TEST) > live
 
 
 async def test_purchases_are_as_they_were_and_cast_no_votes_again(api: Api, context: ReplayContext) -> None:
@@ -88,16 +81,14 @@ async def test_a_catalogue_that_reads_otherwise_is_swapped_only_when_that_is_acc
                 spoilt = packed.replace(b"Final", b"Fatal")
                 assert spoilt != packed
                 await context.valkey.call("HSET", name, contest.key, spoilt)
-    refused = await context.run("replay", "run", "--projection", "catalogue", "--execute")
+    rebuild = "replay", "run", "--projection", "catalogue", "--execute"
+    refused = await context.run(*rebuild)
     assert refused.exit_code == 1
     assert "differs from the current view: partition" in refused.stdout
     assert contest.key in refused.stdout
     assert "--accept-differences swaps it in" in refused.stdout
     assert await context.live(ProjectionName.CATALOGUE) == live
-    done = await context.run_json(
-        "replay", "run", "--projection", "catalogue", "--execute", "--accept-differences"
-    )
-    [rebuilt] = done["rebuilt"]
+    [rebuilt] = (await context.run_json(*rebuild, "--accept-differences"))["rebuilt"]
     assert (rebuilt["resumed"], rebuilt["swapped"], rebuilt["verified"]["equal"]) == (True, True, False)
     assert [one["field"] for one in rebuilt["verified"]["differences"]] == [contest.key]
     assert (await api.client.get(contest.path)).json()["title"] == "Final"

@@ -50,34 +50,17 @@ async def test_a_plan_says_how_many_events_how_long_and_how_much_memory_and_chan
     assert planned["events_per_s"] > 0
     assert 0 < planned["memory_bytes"] < planned["free_bytes"]
     assert planned["fits"]
-    again = (await context.run_json("replay", "run"))["parts"]
-    assert [without_memory(part) for part in again] == [without_memory(part) for part in planned["parts"]], (
-        "without --execute it is a plan"
-    )
+    without_execute = (await context.run_json("replay", "run"))["parts"]
+    assert [without_memory(part) for part in without_execute] == [
+        without_memory(part) for part in planned["parts"]
+    ]
     assert not any(one.others for one in (await context.generations().read_all()).values())
-    plain = await context.run("replay", "plan", "--projection", "votes")
+    plain = await context.of_votes("plan")
     assert plain.exit_code == 0
     assert plain.stdout.split()[:2] == ["projection", "events"]
     assert "`tally replay run --projection votes --execute` runs it" in plain.stdout
-    assert (
-        await context.run("replay", "run", "--outdated", "--execute")
-    ).stdout == "There is nothing to rebuild.\n"
-
-
-async def test_a_spoilt_count_is_found_by_verify_and_repaired_by_a_replay(
-    api: Api, context: ReplayContext
-) -> None:
-    contest = await a_spoilt_contest(api, context)
-    before = await context.live()
-    wrong = await context.run_json("verify", contest.key, code=1)
-    assert {one["participant"] for one in wrong["differences"]} == {contest.participants[0]}
-    rebuilt = await context.replay()
-    assert await count(contest) == 2 * len(VOTERS), "what is served was not read again"
-    assert (rebuilt["swapped"], rebuilt["resumed"], rebuilt["verified"]["equal"]) == (True, False, True)
-    right = 2 * len(VOTERS)
-    assert changes_of(rebuilt, contest) == [(contest.participants[0], right + SPOILT, right)]
-    assert await context.live() == rebuilt["generation"] > before
-    assert (await context.run_json("verify"))["equal"]
+    outdated = await context.run("replay", "run", "--outdated", "--execute")
+    assert outdated.stdout == "There is nothing to rebuild.\n"
 
 
 async def test_one_partition_is_rebuilt_alone(api: Api, context: ReplayContext) -> None:
@@ -85,7 +68,7 @@ async def test_one_partition_is_rebuilt_alone(api: Api, context: ReplayContext) 
     live = await context.live()
     wrong = await context.run_json("verify", code=1)
     partition = str(wrong["differences"][0]["partition"])
-    planned = await context.run("replay", "plan", "--projection", "votes", "--partition", partition)
+    planned = await context.of_votes("plan", "--partition", partition)
     assert f"`tally replay run --projection votes --partition {partition} --execute`" in planned.stdout
     rebuilt = await context.replay("--partition", partition)
     assert await count(contest) == 24
@@ -112,20 +95,28 @@ async def test_a_swap_that_was_interrupted_goes_on(api: Api, context: ReplayCont
     assert (await context.run_json("verify", contest.key))["equal"]
 
 
-async def test_a_rollback_brings_back_what_was_read_and_drop_frees_its_memory(
+async def test_a_replay_repairs_what_verify_finds_a_rollback_brings_it_back_and_drop_frees_its_memory(
     api: Api, context: ReplayContext
 ) -> None:
     contest = await a_spoilt_contest(api, context)
-    former = await context.live()
-    new = (await context.replay())["generation"]
-    preview = await context.run("replay", "rollback", "--projection", "votes")
+    former, right = await context.live(), 2 * len(VOTERS)
+    wrong = await context.run_json("verify", contest.key, code=1)
+    assert {one["participant"] for one in wrong["differences"]} == {contest.participants[0]}
+    rebuilt = await context.replay()
+    assert await count(contest) == right, "what is served was not read again"
+    assert (rebuilt["swapped"], rebuilt["resumed"], rebuilt["verified"]["equal"]) == (True, False, True)
+    assert changes_of(rebuilt, contest) == [(contest.participants[0], right + SPOILT, right)]
+    new = rebuilt["generation"]
+    assert await context.live() == new > former
+    assert (await context.run_json("verify"))["equal"]
+    preview = await context.of_votes("rollback")
     assert (preview.exit_code, await context.live()) == (0, new)
     assert f"votes: generation {new} -> {former} in 4 partitions" in preview.stdout
-    await context.run_json("replay", "rollback", "--projection", "votes", "--execute")
+    await context.of_votes("rollback", "--execute")
     assert (await context.live(), await count(contest)) == (former, 124)
     await voted(contest, "last")
     assert await count(contest) == 125
-    assert (await context.run("replay", "rollback", "--projection", "votes", "--execute")).exit_code == 0
+    assert (await context.of_votes("rollback", "--execute")).exit_code == 0
     again = await context.replay()
     assert (again["generation"], await count(contest)) == (new + 1, 25)
     assert not await context.keys_of(new), "one former view is kept"
@@ -137,7 +128,7 @@ async def test_a_rollback_brings_back_what_was_read_and_drop_frees_its_memory(
     assert not await context.keys_of(former)
     assert await count(contest) == 25
     for command in ("rollback", "drop"):
-        nothing = await context.run("replay", command, "--projection", "votes", "--execute")
+        nothing = await context.of_votes(command, "--execute")
         assert (nothing.exit_code, nothing.stdout.startswith("There is nothing to ")) == (0, True), command
     unknown = await context.run("replay", "drop", "--generation", str(new + 9), "--execute")
     assert (unknown.exit_code, str(new + 9) in unknown.stderr) == (2, True)
@@ -152,7 +143,7 @@ async def test_what_does_not_equal_the_log_is_not_read(api: Api, context: Replay
     assert (rebuilt["resumed"], rebuilt["swapped"], rebuilt["generation"]) == (True, False, begun)
     assert rebuilt["verified"]["report"]["difference_count"] > 0
     assert (await context.live(), await count(contest)) == (live, len(VOTERS))
-    plain = await context.run("replay", "run", "--projection", "votes", "--execute", "--accept-differences")
+    plain = await context.of_votes("run", "--execute", "--accept-differences")
     assert plain.exit_code == 1
     assert f" {contest.participants[0]} " in plain.stdout
     assert "It does not equal the log and was not swapped in. `tally replay drop` deletes it." in plain.stdout
