@@ -14,7 +14,6 @@ from libs.local_stack.supervisor import Supervisor
 from tests.support.browser_contexts import Contexts
 from tests.support.browser_types import ARGUMENTS, LAPTOP, Issue, Visit
 from tests.support.catalogue import Catalogue, open_catalogue
-from tests.support.deployments import FEW_PARTITIONS
 from tests.support.own_stack import open_own_stack
 from tests.support.programs import CHROMIUM, Programs
 from tests.support.stack_keys import development_client, new_key
@@ -28,7 +27,7 @@ expect.set_options(timeout=20_000)
 async def stack(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Supervisor]:
     data_dir = Path(tmp_path_factory.mktemp("browser"))
     own_valkey = {"stack": "native", "valkey_url": None}
-    async with open_own_stack(servers, data_dir, FEW_PARTITIONS, **own_valkey) as supervisor:
+    async with open_own_stack(servers, data_dir, **own_valkey) as supervisor:
         yield supervisor
 
 

@@ -11,9 +11,9 @@ from aiokafka.admin import NewTopic
 from libs.contracts.topics import REQUIRED_SETTINGS, topics_of
 from libs.deployment.settings import DeploymentAddresses
 from libs.kafka.topics import create_topics, open_admin
-from libs.kafka.writer import LogWriter
 from services.cli.commands.topics import app
 from tests.support import commands
+from tests.support.log_writers import open_writer
 from tests.support.topics import alter_topic
 
 run = partial(commands.run, of=app)
@@ -78,10 +78,8 @@ async def test_a_topic_that_something_else_began_differs_from_one_that_is_empty(
     bare = [NewTopic(topic.name, 2, 1, topic_configs=REQUIRED_SETTINGS) for topic in (votes, purchases)]
     async with open_admin(deployment.kafka_settings) as admin:
         await admin.create_topics(bare)
-    writer = LogWriter(deployment.kafka_settings)
-    await writer.start()
-    await writer.append(votes.name, 0, b"{}")
-    await writer.stop()
+    async with open_writer(deployment.kafka_settings) as writer:
+        await writer.append(votes.name, 0, b"{}")
     foreign, empty = await problems()
     assert "LogCreated" in foreign["problem"]
     assert "TALLY_NAMESPACE" in foreign["remedy"]

@@ -8,7 +8,6 @@ import pytest
 from libs.local_stack.servers import Servers
 from libs.local_stack.supervisor import Supervisor
 from tests.services.cli.replay.context import ReplayContext
-from tests.support.deployments import FEW_PARTITIONS
 from tests.support.own_stack import open_own_stack
 from tests.support.stack_keys import development_client
 from tests.support.voting import Api
@@ -17,7 +16,7 @@ from tests.support.voting import Api
 @pytest.fixture(scope="package")
 async def stack(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Supervisor]:
     """Gateway and projector over the session's Kafka and Valkey."""
-    async with open_own_stack(servers, Path(tmp_path_factory.mktemp("replay")), FEW_PARTITIONS) as supervisor:
+    async with open_own_stack(servers, Path(tmp_path_factory.mktemp("replay"))) as supervisor:
         yield supervisor
 
 
