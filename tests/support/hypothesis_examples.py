@@ -1,8 +1,11 @@
-"""Numbers of examples of property tests, which the run's profile scales."""
+"""Settings of property tests: numbers of examples, which the run's profile scales."""
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.support.run_profile import WHOLE
+
+PROPERTY = settings(deadline=None, suppress_health_check=list(HealthCheck))
+"""For examples that call servers: of any duration, with the fixtures of the test."""
 
 
 def examples(whole: int) -> int:

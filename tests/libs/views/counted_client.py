@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 from libs.tally.errors import ViewsUnavailable
-from libs.views.valkey.client import Coalescer, ValkeyClient
-from libs.views.valkey.function_loading import load_functions, open_valkey
+from libs.views.valkey.client import ValkeyClient
 from tests.support.intercepted_valkey import CountedValkey, plain_name
 
 
@@ -28,15 +25,3 @@ class CountedClient(CountedValkey):
         if function in ("votes_positions", "votes_doubts"):
             self.read.append(len(command) - 3)
         return await super().call(*command)
-
-
-@asynccontextmanager
-async def counted_client(address: str) -> AsyncIterator[CountedClient]:
-    """Open one that has loaded the functions."""
-    client = open_valkey(address)
-    assert isinstance(client, Coalescer)
-    await load_functions(client)
-    try:
-        yield CountedClient(client)
-    finally:
-        await client.close()

@@ -4,8 +4,6 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from hypothesis import HealthCheck, settings
-
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import votes_topic
@@ -21,7 +19,6 @@ from tests.support.vote_views import VoteViews
 LOG = test_catalogue_fold.LOG
 CONTESTS = {"one", "two:é", "contest"}
 LAZY = ("due", "outcomes", "outcome_times")
-PROPERTY = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
 class Keys(NamedTuple):

@@ -81,7 +81,7 @@ class Direct:
         self._prefix = prefix
 
     async def shards(self) -> list[Shard]:
-        return [Shard(self, [])]
+        return [Shard(self, [(0, 16_383)])]
 
     def server_of(self, key: str) -> object:
         return self
@@ -158,8 +158,9 @@ class LuaLedger:
         self._set_clock()
         return at_once(self._views.reserve(0, [request_of(contest, command, declined=declined)]))[0]
 
-    def release(self, command: CastVote, incarnation: int) -> None:
-        at_once(self._views.release(0, VoteName(command.contest, command.voter, command.vote_id), incarnation))
+    def release(self, command: CastVote | RemoveVote, incarnation: int, *, removal: bool) -> None:
+        name = VoteName(command.contest, command.voter, command.vote_id)
+        at_once(self._views.release(0, name, incarnation, removal=removal))
 
     def remove(self, contest: Contest, command: RemoveVote) -> RemovalAnswer:
         self._set_clock()
@@ -169,13 +170,6 @@ class LuaLedger:
     def refund(self, command: CastVote) -> RemovalAnswer:
         self._set_clock()
         return at_once(self._views.refund(0, command))
-
-    def release_removal(self, command: CastVote | RemoveVote, incarnation: int) -> None:
-        at_once(
-            self._views.release(
-                0, VoteName(command.contest, command.voter, command.vote_id), incarnation, removal=True
-            )
-        )
 
     def confirm(self, incarnation: int) -> bool:
         return at_once(self._views.confirm(0, incarnation))

@@ -25,6 +25,7 @@ from libs.views.votes.vote_views import APPLY_ITEMS, RAISES
 from libs.voting.batching import CALL_PARTITIONS, CALL_REQUESTS, CONFIRMED_PARTITIONS
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.measured import Measured
+from tests.libs.views.partition import Partition
 from tests.support.builders import a_cast, a_contest, a_removal, a_report, a_void, a_vote, pseudonym
 from tests.support.purchases_log import NOW_US
 from tests.support.vote_views import FoldInput, VoteViews
@@ -35,6 +36,7 @@ RATED: Final[dict[str, Any]] = {
     "max_participant": 1,
     "rating": Rating(4_000_000, (("s", 1_000_000),)),
 }
+BALLOT: Final[dict[str, Any]] = {"form": "ballot", "contest": "ballots"}
 
 
 class Votes:
@@ -76,13 +78,13 @@ async def votes(valkey: Measured, namespace: str, size: int) -> None:
     await its.fold_into(views, 1)
     await its.fold(*(cast(name, voter="busy", vote_id=f"r {name}", **RATED) for name in names), minute=size)
     await its.fold(*(cast(contest=f"contest {number}") for number in range(size)))
-    await its.fold(*(cast("p0", voter="busy", vote_id=f"b {at}", choices=[(name, 1) for name in names[at:at + 9]],
-                          form="ballot", contest="ballots") for at in range(0, size, 9)))  # fmt: skip
+    for at in range(0, size, 9):
+        choices = [(name, 1) for name in names[at : at + 9]]
+        await its.fold(cast(voter="busy", vote_id=f"b {at}", choices=choices, **BALLOT))
     await its.fold(*(a_void(f"r {name}", voter="busy") for name in names[:9]))
     await its.fold(*(cast("a", voter=f"voter {at}", contest="closed") for at in range(size)))
     await its.fold(ContestClosed("closed", 1))
-    removed = [a_removal(voter=f"voter {at}", contest="closed", incarnation=n) for at in range(size)]
-    await its.fold(*removed)
+    await its.fold(*(a_removal(voter=f"voter {at}", contest="closed", incarnation=n) for at in range(size)))
     for at in range(0, size, 250):
         figures = [(f"id {number}", 1, 1, 1) for number in range(at, at + 250)]
         await its.fold(a_report(f"report {at}", *figures), minute=at, at_once=1)
@@ -105,13 +107,7 @@ async def votes(valkey: Measured, namespace: str, size: int) -> None:
         cast(names[-3], voter="busy", vote_id="renewed", epoch=2, next_free_vote_at=9),
         cast("new", voter="busy", vote_id="new"),
         cast(names[0], voter="new"),
-        cast(
-            voter="busy",
-            contest="ballots",
-            vote_id="ballot",
-            form="ballot",
-            choices=[(name, 1) for name in names[-9:]],
-        ),
+        cast(voter="busy", vote_id="ballot", choices=[(name, 1) for name in names[-9:]], **BALLOT),
         cast(contest="another new"),
         a_removal(f"r {names[-4]}", voter="busy", incarnation=n),
         a_removal(f"r {names[0]}", voter="busy", incarnation=n),
@@ -124,9 +120,8 @@ async def votes(valkey: Measured, namespace: str, size: int) -> None:
     await read(its, names)
     for at in range(0, len(many), 64):
         await views.reserve(0, [request_of(contest, command) for command in many[at : at + 64]])
-    await views.reserve(
-        0, [request_of(contest, a_vote(names[at], vote_id="w", voter=f"w {at}")) for at in range(64)]
-    )
+    others = [a_vote(names[at], vote_id="w", voter=f"w {at}") for at in range(64)]
+    await views.reserve(0, [request_of(contest, command) for command in others])
     await views.release(0, VoteName(contest.key, many[0].voter, many[0].vote_id), n)
     await views.remove(0, contest, pseudonym("busy"), f"r {names[-6]}", declined=False)
     await views.refund(0, a_vote("a", voter="busy", vote_id="refunded", source="c-paid"))
@@ -142,11 +137,10 @@ async def together(views: VoteViews, contest: Contest) -> None:
     """Decide, confirm, raise and read closings for as many partitions as share a call."""
     gates = []
     for partition in range(CALL_PARTITIONS):
-        fence = await views.shut(partition, 0)
-        assert fence is not None
+        its = Partition(views, partition)
+        fence = await its.shut()
         await views.need(partition, fence, {0: 1})
-        first = [FoldInput(LogCreated("log"), 0, NOW_MS), FoldInput(fence, 1, NOW_MS)]
-        await views.apply(partition, Position("log", 0), first, 2)
+        await its.fold(LogCreated("log"), fence)
         assert await views.put_in_force(partition, contest, fence.incarnation)
         gates.append((partition, fence.incarnation))
     voters = range(CALL_REQUESTS // CALL_PARTITIONS)
@@ -159,11 +153,9 @@ async def together(views: VoteViews, contest: Contest) -> None:
     assert not any(await views.raise_together(partitions, versions))
     for partition in partitions:
         for at in range(0, PENDING_PAGE // CALL_PARTITIONS * 2, CALL_REQUESTS):
-            voters = range(at, at + CALL_REQUESTS)
+            votes = [a_vote("p1", voter=f"closing {number}") for number in range(at, at + CALL_REQUESTS)]
             newer = replace(contest, version=2)
-            await views.reserve(
-                partition, [request_of(newer, a_vote("p1", voter=f"closing {number}")) for number in voters]
-            )
+            await views.reserve(partition, [request_of(newer, vote) for vote in votes])
     states = await views.closings(range(CLOSING_PARTITIONS), contest.key)
     assert {states[partition].pending for partition in partitions} == {68}
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from redis import Redis
 
-from libs.views.valkey.client import Shard
 from libs.views.valkey.function_libraries import libraries
+from tests.libs.views.lua_ledger import Direct
 from tests.support.intercepted_valkey import plain_name
 
 NAMES = re.compile(r"'(votes|address|catalogue|purchases)(?=[_'])")
@@ -52,32 +52,22 @@ local function unpack_members(packed, count, at) return cmsgpack.unpack_limit(pa
 """
 
 
-class Measured:
-    """A `Valkey` that calls the copies at once, and keeps the most work of one call by function.
+class Measured(Direct):
+    """Calls the copies, and keeps the most work of one call by function.
 
     Work is the number of inner commands, of their arguments and of the parts of their replies (each 64 bytes of a
     long one), and of each 16 bytes that are packed or unpacked. Of commands it is the size of the reply.
     """
 
     def __init__(self, redis: Redis, prefix: str) -> None:
-        self._redis = redis
-        self._prefix = prefix
+        super().__init__(redis, prefix)
         self.worst = defaultdict[str, float](float)
 
-    is_cluster = False
-
-    async def shards(self) -> list[Shard]:
-        return [Shard(self, [(0, 16_383)])]
-
-    def server_of(self, key: str) -> object:
-        return self
-
     async def call(self, *command: Any) -> Any:
+        reply = await super().call(*command)
         if command[0] not in ("FCALL", "FCALL_RO"):
-            reply = self._redis.execute_command(*command)
             self._note(command[0], _size(reply))
             return reply
-        reply = self._redis.execute_command(command[0], self._prefix + command[1], *command[2:])
         name = plain_name(command[1])
         work = self._redis.execute_command("FCALL", f"{self._prefix}{library_of(name)}_work", 0)
         self._note(name, float(work))

@@ -2,13 +2,14 @@
 
 from typing import Any
 
+from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import Position
 from libs.tally.contest import Contest
-from libs.tally.counts import VoteSums
-from libs.tally.events import Event, LogCreated, VoteCast, VoteRemoved
+from libs.tally.events import Event, Fence, LogCreated, VoteCast, VoteRemoved
 from libs.tally.reservations import Answer, Granted, RemovalAnswer, Stale, cast_of
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import VoteStatus
+from libs.views.votes.reply_types import ContestCounts
 from libs.voting.protocol.removal import event_of
 from tests.libs.views.lua_ledger import request_of
 from tests.support.builders import a_contest, pseudonym
@@ -21,31 +22,40 @@ def removal_event(command: CastVote | RemoveVote, granted: Any) -> VoteRemoved:
 
 
 class Partition:
-    """Partition 0 of `views`."""
+    """Partition `number` of `views`."""
 
-    def __init__(self, views: VoteViews) -> None:
+    def __init__(self, views: VoteViews, number: int = 0) -> None:
         self.views = views
+        self.number = number
         self.end = 0
 
-    async def fold(self, *events: Event) -> None:
+    async def fold(self, *events: Event | Undecodable) -> None:
         items = [FoldInput(event, at, 1_000 + at) for at, event in enumerate(events, self.end)]
-        await self.views.apply(0, Position("log", self.end), items, self.end + len(events))
+        await self.views.apply(self.number, Position("log", self.end), items, self.end + len(events))
         self.end += len(events)
+
+    async def incarnation(self) -> int:
+        return (await self.views.state(self.number)).incarnation
+
+    async def shut(self) -> Fence:
+        """Shut the gate; the fence that opens it again."""
+        fence = await self.views.shut(self.number, await self.incarnation())
+        assert fence is not None
+        return fence
 
     async def fence(self) -> int:
         """End all doubt, as the projector does; the new incarnation."""
-        fence = await self.views.shut(0, (await self.views.state(0)).incarnation)
-        assert fence is not None
+        fence = await self.shut()
         await self.fold(*([] if self.end else [LogCreated("log")]), fence)
         return fence.incarnation
 
     async def reserve(self, command: CastVote, contest: Contest | None = None, declined: bool = False) -> Answer:
         """As it is answered once the contest's configuration is in force."""
         request = request_of(contest or a_contest(), command, declined=declined)
-        [answer] = await self.views.reserve(0, [request])
+        [answer] = await self.views.reserve(self.number, [request])
         if isinstance(answer, Stale) and answer.in_force is None:
-            await self.views.put_in_force(0, request.contest, answer.incarnation)
-            [answer] = await self.views.reserve(0, [request])
+            await self.views.put_in_force(self.number, request.contest, answer.incarnation)
+            [answer] = await self.views.reserve(self.number, [request])
         return answer
 
     async def grant(self, command: CastVote, contest: Contest | None = None) -> Granted:
@@ -68,10 +78,10 @@ class Partition:
     async def ask_removal(self, command: RemoveVote | CastVote, contest: Contest | None = None) -> RemovalAnswer:
         """Of a vote by its voter, or with its purchase (a `CastVote`)."""
         if isinstance(command, CastVote):
-            return await self.views.refund(0, command)
+            return await self.views.refund(self.number, command)
         contest = contest or a_contest()
         declined = not contest.is_vote_removal_allowed
-        return await self.views.remove(0, contest, command.voter, command.vote_id, declined)
+        return await self.views.remove(self.number, contest, command.voter, command.vote_id, declined)
 
     async def remove(self, command: RemoveVote | CastVote, contest: Contest | None = None) -> None:
         """Reserve and fold."""
@@ -79,13 +89,13 @@ class Partition:
         await self.fold(removal_event(command, granted))
 
     async def status(self, vote_id: str = "vote", voter: str = "voter") -> VoteStatus | None:
-        return (await self.views.lookup(0, "contest", pseudonym(voter), vote_id)).status
+        return (await self.views.lookup(self.number, "contest", pseudonym(voter), vote_id)).status
 
-    async def figures(self, participant: str = "a", source: str = "c-free") -> VoteSums:
-        counts = await self.views.counts(0, "contest")
+    async def counts(self, known: ContestCounts | None = None) -> ContestCounts:
+        counts = await self.views.counts(self.number, "contest", known)
         assert counts is not None
-        return counts.figures.get((participant, source), VoteSums())
+        return counts
 
     async def set_clock(self, now: int) -> None:
         """The next moment is `now` (us), which must be ahead of the real time: the clock never goes back."""
-        await self.views._valkey.call("HSET", f"{self.views._base(0)}:gate", "clock", now - 1)
+        await self.views._valkey.call("HSET", f"{self.views._base(self.number)}:gate", "clock", now - 1)

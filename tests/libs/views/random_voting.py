@@ -207,11 +207,8 @@ class Voting:
             attempts = [each for each in self.granted if each[0] == command and type(each[1]) is type(granted)]
             if len(attempts) == 1 and not self._is_on_its_way(command):
                 self.granted.remove(attempt)
-                if isinstance(granted, RemovalGranted):
-                    self.ledger.release_removal(command, granted.incarnation)
-                else:
-                    assert isinstance(command, CastVote)
-                    self.ledger.release(command, granted.incarnation)
+                removal = isinstance(granted, RemovalGranted)
+                self.ledger.release(command, granted.incarnation, removal=removal)
 
     def _is_on_its_way(self, command: CastVote | RemoveVote) -> bool:
         name, at = (command.voter, command.vote_id), self.ledger.state().position.offset

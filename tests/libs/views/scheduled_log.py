@@ -5,17 +5,11 @@ from typing import Any
 from libs.contracts.log_records import Position
 from libs.tally.contest import Contest
 from libs.tally.events import Event, Fence, LogCreated
-from libs.tally.reservations import (
-    Granted,
-    Stale,
-    cast_of,
-)
+from libs.tally.reservations import Granted, Stale, cast_of
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.views.lua_ledger import LuaLedger
 from tests.support.builders import pseudonym
-
-"""One rating a millisecond, and one that replaces it."""
 
 
 class Log(list[Event]):

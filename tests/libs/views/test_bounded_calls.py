@@ -66,19 +66,13 @@ async def catalogue(valkey: Measured, namespace: str, size: int) -> None:
     new: Any = partial(add, RecordCreated, record="{}")
     new(resource="images", key="image")
     new(resource="contests", key="contest", contest="contest", due=1)
+    of_contest = {"parent": ("contests", "contest"), "contest": "contest"}
     for at in range(size):
-        new(
-            resource="participants",
-            key=f"p{at}",
-            parent=("contests", "contest"),
-            contest="contest",
-            sort_key=f"k{at}",
-            **image,
-        )
+        new(resource="participants", key=f"p{at}", sort_key=f"k{at}", **of_contest, **image)
         new(resource="contests", key=f"c{at}", contest=f"c{at}", due=1, **image)
         add(KeyIssued, key_id=f"key {at}", sha256="00", permissions=("x",))
     for at in range(100):
-        new(resource="vote_sources", key=f"s{at}", parent=("contests", "contest"), contest="contest")
+        new(resource="vote_sources", key=f"s{at}", **of_contest)
     await fold()
     await make_fresh(views.fresh, partition)
     valkey.worst.clear()
@@ -99,16 +93,15 @@ async def catalogue(valkey: Measured, namespace: str, size: int) -> None:
     assert await views.is_referred(ACCOUNT, "images", "image", ["contests", "participants"])
     version = len(entries)
     add(RecordDeleted, resource="images", key="image")
-    new(resource="participants", key="last", parent=("contests", "contest"), contest="contest", **image)
+    new(resource="participants", key="last", **of_contest, **image)
     add(RecordChanged, resource="participants", key="last", record="{}", expected_version=version + 1)
     add(KeyRevoked, key_id="key 7")
     add(RecordDeleted, resource="contests", key="contest", contest="contest")
     new(resource="images", key="next")
     await fold(at_once=1)
     assert await views.get(ACCOUNT, "participants", "p7") is None
-    await rebuilt_generations(
-        Generations(valkey, namespace, "catalogue", catalogue_topic(namespace)), partition, entries
-    )
+    generations = Generations(valkey, namespace, "catalogue", catalogue_topic(namespace))
+    await rebuilt_generations(generations, partition, entries)
 
 
 async def rebuilt_generations(generations: Generations, partition: int, entries: Sequence[Any]) -> None:
@@ -143,13 +136,12 @@ async def purchases(valkey: Measured, namespace: str, size: int) -> None:
     topic = purchases_topic(namespace, 1)
     views, entries = PurchaseViews(valkey, namespace, topic), []
     events: list[Any] = [LogCreated("log"), *(a_purchase(f"purchase {at}") for at in range(size))]
-    for at in range(size // 2):
-        refused: dict[str, Any] = {"account": "a1", "key": purchase_key(f"purchase {at}"), "at": NOW_US}
-        events.append(PurchaseRefused(**refused, code="limit", reason="over"))
-    for at in range(size // 2, size):
-        events.append(
-            PurchaseCast(account="a1", key=purchase_key(f"purchase {at}"), at=NOW_US, accepted_at=NOW_US)
-        )
+    for at in range(size):
+        of: dict[str, Any] = {"account": "a1", "key": purchase_key(f"purchase {at}"), "at": NOW_US}
+        if at < size // 2:
+            events.append(PurchaseRefused(**of, code="limit", reason="over"))
+        else:
+            events.append(PurchaseCast(**of, accepted_at=NOW_US))
     entries = [(LogRecord(offset, NOW_MS, b""), event) for offset, event in enumerate(events)]
     for at in range(0, len(entries), 100):
         batch = entries[at : at + 100]

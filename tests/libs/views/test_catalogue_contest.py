@@ -8,6 +8,7 @@ import msgpack
 import pytest
 
 from libs.contracts.catalogue_events import (
+    ContestRecords,
     ContestRestored,
     OutcomeKind,
     RecordChanged,
@@ -25,6 +26,7 @@ from tests.support.freshness import make_fresh
 
 ACCOUNT, CONTEST = "b", "contest"
 PARTITION = catalogue_topic("any").partition_of(ACCOUNT)
+THE_CONTEST: dict[str, Any] = {"resource": "contests", "key": CONTEST, "contest": CONTEST}
 
 
 class Catalogue:
@@ -53,36 +55,46 @@ class Catalogue:
         self.end += len(events)
 
     async def set_up(self, participants: int) -> None:
-        contest = RecordCreated(**self.command(0), resource="contests", key=CONTEST, record="{}", contest=CONTEST)
+        contest = RecordCreated(**self.command(0), **THE_CONTEST, record="{}")
         await self.fold(LogCreated("log"), contest)
         await self.fold(*map(self.created, range(participants)))
         await make_fresh(self.views.fresh, PARTITION)
 
+    async def read(self) -> ContestRecords:
+        return await self.views.contest_config(ACCOUNT, CONTEST)
+
+    async def read_while(self, event: Any) -> ContestRecords:
+        """Read the contest while this is folded, after the first page."""
+
+        async def fold() -> None:
+            self.between = None
+            await self.fold(event)
+
+        self.between = fold
+        return await self.read()
+
     def command(self, number: int) -> dict[str, Any]:
         return {"command_id": f"{self.end}.{number}", "account": ACCOUNT, "at": 1_000_000 + self.end}
 
+    def about(self, number: int) -> dict[str, Any]:
+        """A command for a participant."""
+        return self.command(number) | {"resource": "participants", "key": f"p{number}", "contest": CONTEST}
+
     def created(self, number: int, record: str = "{}") -> RecordCreated:
-        what: dict[str, Any] = {
-            "resource": "participants",
-            "key": f"p{number}",
-            "record": record,
-            "contest": CONTEST,
-        }
-        return RecordCreated(**self.command(number), **what, parent=("contests", CONTEST))
+        return RecordCreated(**self.about(number), parent=("contests", CONTEST), record=record)
 
     def changed(self, number: int, version: int) -> RecordChanged:
-        what: dict[str, Any] = {
-            "resource": "participants",
-            "key": f"p{number}",
-            "record": '{"new":1}',
-            "contest": CONTEST,
-        }
-        parent = ("contests", CONTEST)
-        return RecordChanged(**self.command(number), **what, parent=parent, expected_version=version)
+        of: dict[str, Any] = {"parent": ("contests", CONTEST), "record": '{"new":1}'}
+        return RecordChanged(**self.about(number), **of, expected_version=version)
 
     def deleted(self, number: int) -> RecordDeleted:
-        what: dict[str, Any] = {"resource": "participants", "key": f"p{number}", "contest": CONTEST}
-        return RecordDeleted(**self.command(number), **what)
+        return RecordDeleted(**self.about(number))
+
+    def contest_deleted(self) -> RecordDeleted:
+        return RecordDeleted(**self.command(0), **THE_CONTEST)
+
+    def contest_restored(self, due: int | None = None) -> ContestRestored:
+        return ContestRestored(**self.command(0), contest=CONTEST, due=due)
 
     async def delete_image(self) -> OutcomeKind:
         delete = RecordDeleted(**self.command(0), resource="images", key="image")
@@ -105,7 +117,7 @@ async def test_it_is_read_in_pages_with_what_changes_meanwhile(catalogue: Catalo
         await catalogue.fold(catalogue.changed(first, 2 + first), catalogue.created(600 + first))
 
     catalogue.between = change
-    config = await catalogue.views.contest_config(ACCOUNT, CONTEST)
+    config = await catalogue.read()
     assert catalogue.sizes == [250, 250, 104]
     assert [participant.key for participant in config.participants] == [f"p{n}" for n in (*range(600), 601, 602)]
     assert [n for n in range(600) if config.participants[n].record == '{"new":1}'] == [1, 2]
@@ -114,15 +126,15 @@ async def test_it_is_read_in_pages_with_what_changes_meanwhile(catalogue: Catalo
 
 async def test_a_participant_deleted_meanwhile_is_not_in_it(catalogue: Catalogue) -> None:
     await catalogue.set_up(300)
-
-    async def delete() -> None:
-        catalogue.between = None
-        await catalogue.fold(catalogue.deleted(5))
-
-    catalogue.between = delete
-    config = await catalogue.views.contest_config(ACCOUNT, CONTEST)
+    config = await catalogue.read_while(catalogue.deleted(5))
     assert [participant.key for participant in config.participants] == [f"p{n}" for n in range(300) if n != 5]
     assert catalogue.sizes == [250, 50, 250, 49]
+
+
+async def test_a_contest_deleted_meanwhile_is_none(catalogue: Catalogue) -> None:
+    await catalogue.set_up(300)
+    config = await catalogue.read_while(catalogue.contest_deleted())
+    assert (config.contest, config.participants, config.version) == (None, (), catalogue.end - 1)
 
 
 async def test_a_contest_that_never_holds_still_is_unavailable_for_now(catalogue: Catalogue) -> None:
@@ -133,21 +145,7 @@ async def test_a_contest_that_never_holds_still_is_unavailable_for_now(catalogue
 
     catalogue.between = delete
     with pytest.raises(ViewsUnavailable):
-        await catalogue.views.contest_config(ACCOUNT, CONTEST)
-
-
-async def test_a_contest_deleted_meanwhile_is_none(catalogue: Catalogue) -> None:
-    await catalogue.set_up(300)
-
-    async def delete() -> None:
-        catalogue.between = None
-        await catalogue.fold(
-            RecordDeleted(**catalogue.command(0), resource="contests", key=CONTEST, contest=CONTEST)
-        )
-
-    catalogue.between = delete
-    config = await catalogue.views.contest_config(ACCOUNT, CONTEST)
-    assert (config.contest, config.participants, config.version) == (None, (), catalogue.end - 1)
+        await catalogue.read()
 
 
 async def test_large_records_are_read_whole_by_short_calls(
@@ -168,11 +166,9 @@ async def test_large_records_are_read_whole_by_short_calls(
     monkeypatch.setattr(catalogue.views.fresh, "read_at", weighed)
     names = [f"p{number}" for number in range(total)]
     page = await catalogue.views.page(ACCOUNT, "participants", parent=CONTEST, limit=total)
-    assert [(each.key, each.record) for each in page] == [(name, record) for name in reversed(names)]
     found = await catalogue.views.records(ACCOUNT, "participants", names)
-    assert [(each.key, each.record) for each in found] == [(name, record) for name in names]
-    config = await catalogue.views.contest_config(ACCOUNT, CONTEST)
-    assert [(each.key, each.record) for each in config.participants] == [(name, record) for name in names]
+    for records in (reversed(page), found, (await catalogue.read()).participants):
+        assert [(each.key, each.record) for each in records] == [(name, record) for name in names]
     assert len(sizes) >= 9
     assert max(sizes) < 400_000
 
@@ -180,30 +176,26 @@ async def test_large_records_are_read_whole_by_short_calls(
 async def test_a_deleted_contest_is_restored_with_all_that_belonged_to_it(catalogue: Catalogue) -> None:
     await catalogue.set_up(600)
     views = catalogue.views
-    before = await views.contest_config(ACCOUNT, CONTEST)
-    about: dict[str, Any] = {"resource": "contests", "key": CONTEST, "contest": CONTEST}
-    await catalogue.fold(RecordDeleted(**catalogue.command(0), **about))
-    assert (await views.contest_config(ACCOUNT, CONTEST)).contest is None
+    before = await catalogue.read()
+    await catalogue.fold(catalogue.contest_deleted())
+    assert (await catalogue.read()).contest is None
     assert await views.get(ACCOUNT, "participants", "p7") is None
     assert await views.page(ACCOUNT, "participants", parent=CONTEST, limit=9) == []
     await catalogue.fold(catalogue.changed(7, before.participants[7].version), catalogue.created(600))
     [deleted] = await views.page(ACCOUNT, DELETED_CONTESTS, order="updated", limit=9)
-    await catalogue.fold(ContestRestored(**catalogue.command(0), contest=CONTEST, due=5))
-    after = await views.contest_config(ACCOUNT, CONTEST)
+    await catalogue.fold(catalogue.contest_restored(due=5))
+    after = await catalogue.read()
     assert before.contest is not None
     assert after.contest is not None
-    assert (after.contest.key, after.contest.record, after.contest.created) == (
-        deleted.key,
-        before.contest.record,
-        before.contest.created,
-    )
+    assert deleted.key == CONTEST
+    assert after.contest == replace(before.contest, updated=after.contest.updated, version=catalogue.end - 1)
     assert after.contest.updated > deleted.updated > before.contest.updated
     assert after.version == after.contest.version == catalogue.end - 1
     assert after.participants == before.participants
     assert await views.page(ACCOUNT, DELETED_CONTESTS, order="updated", limit=9) == []
     assert await views.due(PARTITION, 9) == [(ACCOUNT, CONTEST)]
     await catalogue.fold(catalogue.created(600))
-    assert (await views.contest_config(ACCOUNT, CONTEST)).participants[-1].number == 601
+    assert (await catalogue.read()).participants[-1].number == 601
 
 
 async def test_a_deleted_contest_keeps_no_picture_from_its_deletion(catalogue: Catalogue) -> None:
@@ -211,18 +203,15 @@ async def test_a_deleted_contest_keeps_no_picture_from_its_deletion(catalogue: C
     refs = (("images", "image"),)
     image = RecordCreated(**catalogue.command(0), resource="images", key="image", record="{}")
     await catalogue.fold(image)
-    for number in range(120):
-        await catalogue.fold(replace(catalogue.created(number), refs=refs))
+    await catalogue.fold(*(replace(catalogue.created(number), refs=refs) for number in range(120)))
     assert await catalogue.delete_image() is OutcomeKind.IN_USE
-    about: dict[str, Any] = {"resource": "contests", "key": CONTEST, "contest": CONTEST}
-    delete, restore = RecordDeleted(**catalogue.command(1), **about), ContestRestored
-    await catalogue.fold(delete)
-    await catalogue.fold(restore(**catalogue.command(2), contest=CONTEST))
+    await catalogue.fold(catalogue.contest_deleted())
+    await catalogue.fold(catalogue.contest_restored())
     assert await catalogue.delete_image() is OutcomeKind.IN_USE
-    await catalogue.fold(RecordDeleted(**catalogue.command(3), **about))
+    await catalogue.fold(catalogue.contest_deleted())
     assert await catalogue.delete_image() is OutcomeKind.OK
-    await catalogue.fold(restore(**catalogue.command(4), contest=CONTEST))
-    assert len((await catalogue.views.contest_config(ACCOUNT, CONTEST)).participants) == 120
+    await catalogue.fold(catalogue.contest_restored())
+    assert len((await catalogue.read()).participants) == 120
     await catalogue.fold(replace(image, command_id="again"))
     assert await catalogue.delete_image() is OutcomeKind.OK, (
         "references to what was deleted are not taken up again"

@@ -22,19 +22,6 @@ TIMESLOTS = 180
 """More than three calls remove."""
 
 
-def created(offset: int, resource: str, key: str, *, image: str = "", convention: str = "") -> RecordCreated:
-    written: dict[str, Any] = {"account": ACCOUNT, "at": NOW_MS * 1000, "command_id": f"command {offset}"}
-    refs = (("images", image),) if image else ()
-    parent = ("conventions", convention) if convention else None
-    return RecordCreated(**written, resource=resource, key=key, record="{}", parent=parent, refs=refs)
-
-
-def deleted(offset: int, resource: str, key: str) -> RecordDeleted:
-    return RecordDeleted(
-        account=ACCOUNT, at=NOW_MS * 1000, command_id=f"command {offset}", resource=resource, key=key
-    )
-
-
 class Ending(InterceptedValkey):
     """The client of a process that ends after so many more writes."""
 
@@ -56,34 +43,40 @@ class Convention:
         self.partition = catalogue_topic(namespace).partition_of(ACCOUNT)
         self.views = CatalogueViews(valkey, namespace)
         self.generations = Generations(valkey, namespace, "catalogue", catalogue_topic(namespace))
-        self.offset = 1
         self.entries: list[Entry] = [(LogRecord(0, NOW_MS, b""), LogCreated(LOG))]
-        self.add(lambda offset: created(offset, "images", "image"))
-        self.add_convention()
+        self.create("images", "image")
+        self.create_convention()
 
-    def add(self, event: Any) -> None:
-        made: CatalogueEvent = event(self.offset)
-        self.entries.append((LogRecord(self.offset, NOW_MS, b""), made))
-        self.offset += 1
+    @property
+    def offset(self) -> int:
+        """The end of the log."""
+        return len(self.entries)
 
-    def add_convention(self) -> None:
-        self.add(lambda offset: created(offset, "conventions", "convention"))
+    def _append(self, kind: type[CatalogueEvent], **members: Any) -> None:
+        command: dict[str, Any] = {"account": ACCOUNT, "at": NOW_MS * 1000, "command_id": f"command {self.offset}"}
+        self.entries.append((LogRecord(self.offset, NOW_MS, b""), kind(**command, **members)))
+
+    def create(self, resource: str, key: str, **members: Any) -> None:
+        self._append(RecordCreated, resource=resource, key=key, record="{}", **members)
+
+    def delete(self, resource: str, key: str) -> None:
+        self._append(RecordDeleted, resource=resource, key=key)
+
+    def create_convention(self) -> None:
+        self.create("conventions", "convention")
+        of = {"parent": ("conventions", "convention"), "refs": (("images", "image"),)}
         for number in range(TIMESLOTS):
-            key = f"timeslot {number}"
-            self.add(
-                lambda offset, key=key: created(offset, "timeslots", key, image="image", convention="convention")
-            )
+            self.create("timeslots", f"timeslot {number}", **of)
 
-    async def fold(self, views: CatalogueViews, start: int, end: int | None = None) -> None:
-        entries = self.entries[start:end]
-        await views.apply(self.partition, Position(LOG, start), entries, start + len(entries))
+    async def fold(self, views: CatalogueViews, start: int) -> None:
+        """To the end."""
+        await views.apply(self.partition, Position(LOG, start), self.entries[start:], self.offset)
 
     async def fold_once(self) -> bool:
         """Fold the last event by a process that ends after its first write; return whether that was all."""
         ending = CatalogueViews(Ending(self.valkey), self.views.generations.namespace)
-        last = Position(LOG, self.offset - 1)
         try:
-            await ending.apply(self.partition, last, self.entries[-1:], self.offset)
+            await self.fold(ending, self.offset - 1)
         except ViewsUnavailable:
             return False
         return True
@@ -108,12 +101,14 @@ async def convention(valkey: ValkeyClient, namespace: str) -> Convention:
 
 
 async def delete_by_one_call(convention: Convention) -> None:
-    convention.add(lambda offset: deleted(offset, "conventions", "convention"))
+    convention.delete("conventions", "convention")
     assert not await convention.fold_once()
     assert await convention.views.position(convention.partition) == Position(LOG, convention.offset)
 
 
-async def test_readers_see_nothing_of_what_is_still_to_be_removed(convention: Convention) -> None:
+async def test_readers_see_nothing_of_what_is_still_to_be_removed_and_the_next_projector_removes_it(
+    convention: Convention,
+) -> None:
     views = convention.views
     assert await views.get(ACCOUNT, "timeslots", "timeslot 7") is not None
     await delete_by_one_call(convention)
@@ -124,22 +119,16 @@ async def test_readers_see_nothing_of_what_is_still_to_be_removed(convention: Co
     for order in ("created", "updated", "running_number"):
         assert await views.page(ACCOUNT, "timeslots", parent="convention", order=order, limit=9) == []
     assert await views.get(ACCOUNT, "images", "image") is not None
-
-
-async def test_a_projector_that_ended_after_a_delete_is_followed_by_one_that_completes_it(
-    convention: Convention,
-) -> None:
-    await delete_by_one_call(convention)
-    convention.add(lambda offset: deleted(offset, "images", "image"))
-    await convention.fold(convention.views, convention.offset - 1)
+    convention.delete("images", "image")
+    await convention.fold(views, convention.offset - 1)
     assert await convention.stored() == 0
     assert await convention.outcome() is OutcomeKind.OK, "what is deleted still refers to the image"
 
 
 async def test_what_is_removed_holds_nothing_of_its_successor(convention: Convention) -> None:
-    convention.add(lambda offset: deleted(offset, "conventions", "convention"))
+    convention.delete("conventions", "convention")
     first = convention.offset
-    convention.add_convention()
+    convention.create_convention()
     await convention.fold(convention.views, first - 1)
     last = await convention.views.get(ACCOUNT, "timeslots", f"timeslot {TIMESLOTS - 1}")
     assert last is not None
@@ -149,7 +138,7 @@ async def test_what_is_removed_holds_nothing_of_its_successor(convention: Conven
 
 async def test_one_call_removes_a_part_before_anything_else_is_folded(convention: Convention) -> None:
     await delete_by_one_call(convention)
-    convention.add(lambda offset: created(offset, "images", "another"))
+    convention.create("images", "another")
     counts = []
     while not await convention.fold_once():
         counts.append(await convention.stored())
@@ -162,23 +151,20 @@ async def test_one_call_removes_a_part_before_anything_else_is_folded(convention
 async def test_a_generation_that_follows_completes_it_too_and_is_compared_then(
     convention: Convention, namespace: str
 ) -> None:
-    number = 2
-    assert await convention.generations.open(convention.partition, number)
-    await convention.fold(CatalogueViews(convention.valkey, namespace, number), 0)
-    at = Position(LOG, convention.offset)
-    assert await convention.generations.touch(convention.partition, number, at) is State.FOLLOWING
-    convention.add(lambda offset: deleted(offset, "conventions", "convention"))
+    generations, partition = convention.generations, convention.partition
+    assert await generations.open(partition, 2)
+    await convention.fold(CatalogueViews(convention.valkey, namespace, 2), 0)
+    assert await generations.touch(partition, 2, Position(LOG, convention.offset)) is State.FOLLOWING
+    convention.delete("conventions", "convention")
     ending = Ending(convention.valkey)
     ending.writes = 6  # all of the generation that follows, and the first of the live one
     with pytest.raises(ViewsUnavailable):
-        await CatalogueViews(ending, namespace).apply(
-            convention.partition, Position(LOG, convention.offset - 1), convention.entries[-1:], convention.offset
-        )
-    assert [await convention.stored(each) for each in (1, number)] == [TIMESLOTS, 0]
+        await convention.fold(CatalogueViews(ending, namespace), convention.offset - 1)
+    assert [await convention.stored(each) for each in (1, 2)] == [TIMESLOTS, 0]
     names = [f"records:{ACCOUNT}:timeslots", f"records:{ACCOUNT}:images"]
     with pytest.raises(Moving):
-        _ = [one async for one in convention.generations.differences(convention.partition, number, names)]
-    convention.add(lambda offset: created(offset, "images", "another"))
+        _ = [one async for one in generations.differences(partition, 2, names)]
+    convention.create("images", "another")
     await convention.fold(convention.views, convention.offset - 1)
-    assert [await convention.stored(each) for each in (1, number)] == [0, 0]
-    assert [one async for one in convention.generations.differences(convention.partition, number, names)] == []
+    assert [await convention.stored(each) for each in (1, 2)] == [0, 0]
+    assert [one async for one in generations.differences(partition, 2, names)] == []

@@ -17,6 +17,7 @@ from libs.views.valkey.connection import NotExecuted, NotPermitted
 from libs.views.valkey.settings import ValkeySettings
 from tests.support.eventually import eventually
 from tests.support.frozen_process import stopped
+from tests.support.loaded_valkey import once_executed
 from tests.support.own_valkey import own_valkey
 from tests.support.proxy import pump
 from tests.support.secured import Certificates, terminator
@@ -80,9 +81,7 @@ async def test_calls_in_flight_at_a_kill_are_of_unknown_outcome_and_later_ones_n
     assert await valkey.call("INCR", "counter") == 1  # nothing was sent again
 
 
-async def test_a_command_whose_connection_is_closed_is_not_sent_again(
-    valkey: Coalescer,
-) -> None:
+async def test_a_command_whose_connection_is_closed_is_not_sent_again(valkey: Coalescer) -> None:
     number = await valkey.call("CLIENT", "ID")
     counted = valkey.call("INCR", "counter")
     closing = valkey.call("CLIENT", "KILL", "ID", number, "SKIPME", "no")
@@ -100,11 +99,7 @@ async def test_an_idle_connection_that_the_server_closed_costs_no_call(
     number = await valkey.call("CLIENT", "ID")
     async with opened(server.address) as other:
         assert await other.call("CLIENT", "KILL", "ID", number) == 1
-
-    async def noticed() -> bool:
-        return not valkey._connections
-
-    await eventually(noticed)
+    await eventually(lambda: not valkey._connections)
     assert await valkey.call("PING") == b"PONG"
 
 
@@ -128,26 +123,19 @@ async def test_a_connection_without_data_for_the_timeout_is_replaced(
         assert not isinstance(await error_of(valkey.call("PING")), NotExecuted)
         assert isinstance(await error_of(valkey.call("PING")), NotExecuted)  # the log-in hangs too
     monkeypatch.undo()
-
-    async def is_another() -> bool:
-        try:
-            return await valkey.call("CLIENT", "ID") != number
-        except NotExecuted:
-            return False  # by a log-in that began with the short timeout
-
-    await eventually(is_another)
+    # not by a log-in that began with the short timeout
+    assert await once_executed(lambda: valkey.call("CLIENT", "ID")) != number
 
 
-async def test_a_refusal_by_the_server_is_definite(valkey: Coalescer) -> None:
+async def test_a_refusal_by_the_server_or_its_access_control_list_is_definite(
+    valkey: Coalescer, server: NativeValkey
+) -> None:
     await valkey.call("CONFIG", "SET", "maxmemory", 1)
     try:
         assert isinstance(await error_of(valkey.call("SET", "key", 1)), NotExecuted)
     finally:
         await valkey.call("CONFIG", "SET", "maxmemory", 0)
     assert isinstance(await error_of(valkey.call("FCALL", "no_such_function", 0)), NotExecuted)
-
-
-async def test_a_denial_by_the_access_control_list_is_definite(valkey: Coalescer, server: NativeValkey) -> None:
     await valkey.call("ACL", "SETUSER", "reader", "on", ">secret", "~*", "+get")
     url = urlsplit(server.address)
     reader = url._replace(netloc=f"reader:secret@{url.hostname}:{url.port}").geturl()
@@ -184,19 +172,18 @@ async def test_missing_functions_are_loaded_again_once(server: NativeValkey) -> 
     await valkey.close()
 
 
-async def test_a_wrong_password_and_a_missing_database_are_errors_of_the_call(server: NativeValkey) -> None:
+async def test_user_and_database_are_those_of_the_url_and_wrong_ones_errors_of_the_call(
+    valkey: Coalescer, server: NativeValkey
+) -> None:
     url = urlsplit(server.address)
-    async with opened(url._replace(netloc=f"default:wrong@{url.hostname}:{url.port}").geturl()) as stranger:
-        assert isinstance(await error_of(stranger.call("PING")), NotExecuted)
-    async with opened(url._replace(path="/999").geturl()) as lost:
-        assert isinstance(await error_of(lost.call("PING")), NotExecuted)
-
-
-async def test_the_database_of_the_url_is_used(valkey: Coalescer, server: NativeValkey) -> None:
-    async with opened(urlsplit(server.address)._replace(path="/3").geturl()) as third:
+    async with opened(url._replace(path="/3").geturl()) as third:
         await third.call("SET", "key", "of the third")
         assert await third.call("GET", "key") == b"of the third"
     assert await valkey.call("GET", "key") is None
+    stranger, lost = url._replace(netloc=f"default:wrong@{url.hostname}:{url.port}"), url._replace(path="/999")
+    for wrong in (stranger, lost):
+        async with opened(wrong.geturl()) as refused:
+            assert isinstance(await error_of(refused.call("PING")), NotExecuted)
 
 
 async def test_tls_and_its_certificates_come_from_the_settings(server: NativeValkey, tmp_path: Path) -> None:

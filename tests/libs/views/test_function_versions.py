@@ -8,9 +8,9 @@ import pytest
 from libs.views.valkey.client import Valkey, ValkeyClient
 from libs.views.valkey.connection import NotExecuted
 from libs.views.valkey.function_libraries import layouts, libraries, version
-from libs.views.valkey.function_loading import load_functions, loaded_libraries, open_valkey
+from libs.views.valkey.function_loading import load_functions, loaded_libraries
 from tests.libs.views.partition import Partition
-from tests.support.eventually import eventually
+from tests.support.loaded_valkey import loaded_valkey, once_executed
 from tests.support.own_valkey import own_valkey
 from tests.support.versions import functions_of_another_version
 from tests.support.vote_views import VoteViews
@@ -18,33 +18,23 @@ from tests.support.vote_views import VoteViews
 
 @pytest.fixture
 async def valkey(tmp_path: Path) -> AsyncIterator[ValkeyClient]:
-    async with own_valkey(tmp_path) as server:
-        client = open_valkey(server.address)
-        await load_functions(client)
+    async with own_valkey(tmp_path) as server, loaded_valkey(server.address) as client:
         yield client
-        await client.close()
-
-
-async def versions_of(valkey: Valkey) -> set[str]:
-    return set(await loaded_libraries(valkey))
 
 
 async def test_versions_are_loaded_side_by_side_and_work_on_the_same_views(valkey: Valkey, tmp_path: Path) -> None:
+    """Each has names of its own for all functions."""
     partition = Partition(VoteViews(valkey, "t", 1))
     await partition.fence()
+    own = {library.loaded_name for library in libraries()}
     with functions_of_another_version(tmp_path / "other"):
+        assert own.isdisjoint(library.loaded_name for library in libraries())
         other = version()
         await load_functions(valkey)
         state = await VoteViews(valkey, "t", 1).state(0)
         assert state.open
-    assert await versions_of(valkey) == {version(), other}
+    assert set(await loaded_libraries(valkey)) == {version(), other}
     assert await VoteViews(valkey, "t", 1).confirm(0, state.incarnation)
-
-
-def test_every_version_has_names_of_its_own_for_all_functions(tmp_path: Path) -> None:
-    own = {library.loaded_name for library in libraries()}
-    with functions_of_another_version(tmp_path / "other"):
-        assert own.isdisjoint(library.loaded_name for library in libraries())
 
 
 async def test_a_process_whose_functions_were_deleted_loads_them_again(valkey: Valkey) -> None:
@@ -53,16 +43,8 @@ async def test_a_process_whose_functions_were_deleted_loads_them_again(valkey: V
     views = VoteViews(valkey, "t", 1)
     with pytest.raises(NotExecuted):
         await views.state(0)
-
-    async def answers() -> bool:
-        try:
-            await views.state(0)
-        except NotExecuted:
-            return False
-        return True
-
-    await eventually(answers)
-    assert await versions_of(valkey) == {version()}
+    await once_executed(lambda: views.state(0))
+    assert set(await loaded_libraries(valkey)) == {version()}
 
 
 def test_layouts_name_the_number_of_each_library(tmp_path: Path) -> None:

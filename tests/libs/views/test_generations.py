@@ -1,6 +1,7 @@
 """Generations of views: whenever one is begun, however it is cut, raced, lost and swapped, it holds what the live
 one holds, and the live one never waits for it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from random import Random
@@ -11,18 +12,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from libs.contracts.log_records import Behind, LogRecord, Position
+from libs.projection import generation_expiry
+from libs.projection.generation_expiry import Kept, expire_generations
 from libs.projection.votes_projection import VotesProjection
 from libs.tally.errors import ViewsUnavailable
 from libs.views.generations.generations import GenerationGone, State, Swap
 from libs.views.generations.key_scan import GenerationKey
 from libs.views.valkey.client import ValkeyClient
-from tests.libs.views.generation_folds import PROPERTY, Votes, a_votes_log, casts
+from tests.libs.views.generation_folds import Votes, a_votes_log, casts
 from tests.libs.views.random_logs import folded, logs
 from tests.simulation.comparison import described, differing
-from tests.support.hypothesis_examples import examples
+from tests.support.eventually import eventually
+from tests.support.hypothesis_examples import PROPERTY, examples
 from tests.support.vote_views import VoteViews
 
 sizes = st.sampled_from([1, 2, 7, 50, 130, 300])
+
+
+async def folded_votes(valkey: ValkeyClient, count: int) -> Votes:
+    votes = Votes(valkey, a_votes_log(*casts(count)))
+    await votes.to_the_end(votes.live)
+    return votes
 
 
 @settings(PROPERTY, max_examples=examples(60))
@@ -36,9 +46,8 @@ async def test_a_generation_begun_at_any_moment_and_folded_anyhow_beside_the_liv
         if step == opens_at:
             await votes.generations.open(0, 2)
         before = await votes.other.position(0)
-        match (
-            data.draw(st.sampled_from(["live", "live", "other", "other", "race"])) if step >= opens_at else "live"
-        ):
+        steps = ["live", "live", "other", "other", "race"] if step >= opens_at else ["live"]
+        match data.draw(st.sampled_from(steps)):
             case "live":
                 await votes.step(votes.live, data.draw(sizes))
             case "other":
@@ -141,8 +150,7 @@ async def test_a_generation_that_cannot_be_folded_breaks_alone(valkey: ValkeyCli
     votes = Votes(valkey, a_votes_log(*casts(30)))
     await votes.step(votes.live, 10)
     await votes.generations.open(0, 2)
-    await votes.step(votes.other, 10)
-    await votes.step(votes.other, 10)
+    await votes.step(votes.other, 20)
     await valkey.call("SET", f"{votes.keys.base}:g2:voters:contest", "no hash")
     await votes.to_the_end(votes.live)
     found = await votes.generations.read(0)
@@ -160,8 +168,7 @@ async def test_a_generation_that_cannot_be_folded_breaks_alone(valkey: ValkeyCli
 
 
 async def test_a_number_is_never_given_twice(valkey: ValkeyClient) -> None:
-    votes = Votes(valkey, a_votes_log(*casts(5)))
-    await votes.to_the_end(votes.live)
+    votes = await folded_votes(valkey, 5)
     await votes.generations.open(0, 4)
     await votes.generations.drop(0, 4)
     await votes.generations.sweep()
@@ -173,8 +180,7 @@ async def test_a_number_is_never_given_twice(valkey: ValkeyClient) -> None:
 async def test_sweeping_leaves_what_is_opened_meanwhile(
     valkey: ValkeyClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    votes = Votes(valkey, a_votes_log(*casts(5)))
-    await votes.to_the_end(votes.live)
+    votes = await folded_votes(valkey, 5)
     read_all, keys_of = votes.generations.read_all, votes.generations._keys
 
     async def begun_between() -> None:
@@ -201,8 +207,7 @@ async def test_sweeping_leaves_what_begins_anew_after_a_loss_of_all_data(
     valkey: ValkeyClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Numbers begin again at 1, which was dropped when the sweep began."""
-    votes = Votes(valkey, a_votes_log(*casts(5)))
-    await votes.to_the_end(votes.live)
+    votes = await folded_votes(valkey, 5)
     await votes.rebuild()
     await votes.generations.drop(0, 1)
     keys_of = votes.generations._keys
@@ -221,8 +226,7 @@ async def test_sweeping_leaves_what_begins_anew_after_a_loss_of_all_data(
 
 
 async def test_readers_hear_of_a_swap_though_no_vote_has_come(valkey: ValkeyClient) -> None:
-    votes = Votes(valkey, a_votes_log(*casts(9)))
-    await votes.to_the_end(votes.live)
+    votes = await folded_votes(valkey, 9)
     counts = f"{votes.keys.base}:g1:counts:contest"
     await valkey.call("HSET", counts, "a", await valkey.call("HGET", counts, "b"))
     known = await votes.views.counts(0, "contest")
@@ -251,3 +255,29 @@ async def test_views_of_another_layout_are_neither_read_nor_folded_until_a_repla
     found = await votes.generations.read(0)
     assert found.others[1].state is State.OTHER_LAYOUT
     assert await votes.generations.swap(0, 1) == Swap(False, "broken")
+
+
+async def a_swapped_one(valkey: ValkeyClient) -> Votes:
+    """Of which generation 2 is read, and 1 is kept for a rollback."""
+    votes = await folded_votes(valkey, 20)
+    await votes.rebuild()
+    assert (await votes.generations.read(0)).others[1].state is State.KEPT
+    return votes
+
+
+async def test_a_projector_drops_what_was_kept_long_enough(
+    valkey: ValkeyClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generation_expiry, "POLL_S", 0.05)
+    votes = await a_swapped_one(valkey)
+    others = await a_swapped_one(valkey)
+    folds: list[Kept] = [(votes.generations, lambda: [0]), (others.generations, lambda: [])]
+    assert await votes.keys.held(1)
+    keeping = asyncio.create_task(expire_generations(folds, keep_s=1))
+    await eventually(lambda: is_gone(votes))
+    keeping.cancel()
+    assert await others.keys.held(1)
+
+
+async def is_gone(votes: Votes) -> bool:
+    return not (await votes.generations.read(0)).others and not await votes.generations.names({1})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from libs.contracts.log_records import LogRecord, Position
@@ -11,10 +9,10 @@ from libs.contracts.topics import purchases_topic
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import ContestClosed, LogCreated
 from libs.views.purchases.purchase_views import PurchaseViews
+from libs.views.valkey.client import ValkeyClient
 from libs.views.valkey.connection import OtherLayout
-from libs.views.valkey.hash_tags import key_base
 from libs.views.valkey.partition_reads import Mark
-from tests.libs.views.counted_client import CountedClient, counted_client
+from tests.libs.views.counted_client import CountedClient
 from tests.libs.views.partition import Partition
 from tests.support.builders import a_vote
 from tests.support.freshness import make_fresh
@@ -25,9 +23,8 @@ EVERY = range(PARTITIONS)
 
 
 @pytest.fixture
-async def valkey(valkey_address: str) -> AsyncIterator[CountedClient]:
-    async with counted_client(valkey_address) as client:
-        yield client
+def valkey(valkey: ValkeyClient) -> CountedClient:
+    return CountedClient(valkey)
 
 
 @pytest.fixture
@@ -42,17 +39,18 @@ async def test_all_positions_are_read_by_one_call(valkey: CountedClient, views: 
     assert marks == dict.fromkeys(EVERY, Mark(None, 0)) | {3: Mark(Position("log", 7), 0)}
 
 
-async def test_a_partition_that_cannot_be_read_hides_no_other(
-    valkey: CountedClient, views: VoteViews, namespace: str
+async def test_a_partition_that_cannot_be_read_hides_no_other_and_is_an_error_of_all(
+    valkey: CountedClient, views: VoteViews
 ) -> None:
-    base = key_base(namespace, "votes", 3, PARTITIONS)
-    await valkey.call("HSET", f"{base}:generations", "live", 1, "schema", 9999)
+    """A closing must not pass for one without pending votes."""
+    await valkey.call("HSET", f"{views._base(3)}:generations", "live", 1, "schema", 9999)
     [group] = views.live.groups(EVERY)
     marks = dict(await views.live.marks(group))
     assert isinstance(marks.pop(3), OtherLayout)
     assert {*marks.values()} == {Mark(None, 0)}
-    with pytest.raises(OtherLayout):
-        await views.live.all_marks(EVERY)
+    for read in (views.live.all_marks(EVERY), views.closings(EVERY, "contest")):
+        with pytest.raises(OtherLayout):
+            await read
 
 
 async def test_doubts_are_those_of_each_partitions_state(valkey: CountedClient, views: VoteViews) -> None:
@@ -67,10 +65,17 @@ async def test_doubts_are_those_of_each_partitions_state(valkey: CountedClient, 
     assert (await views.doubts(group))[0] == (True, True, None)
 
 
-async def test_closings_of_all_partitions_are_read_by_one_call(valkey: CountedClient, views: VoteViews) -> None:
+@pytest.fixture
+async def partition(views: VoteViews, valkey: CountedClient) -> Partition:
+    """Partition 0, with an open gate and a pending vote."""
     partition = Partition(views)
     await partition.fence()
     await partition.grant(a_vote())
+    return partition
+
+
+@pytest.mark.usefixtures("partition")
+async def test_closings_of_all_partitions_are_read_by_one_call(valkey: CountedClient, views: VoteViews) -> None:
     await views.apply(3, Position("log", 0), [FoldInput(ContestClosed("contest", 1), 0, 1_000)], 1)
     valkey.calls.clear()
     states = await views.closings(EVERY, "contest")
@@ -81,17 +86,8 @@ async def test_closings_of_all_partitions_are_read_by_one_call(valkey: CountedCl
     assert {number for number, state in states.items() if state.closed} == {3}
 
 
-async def test_a_closing_that_cannot_be_read_is_an_error(valkey: CountedClient, views: VoteViews) -> None:
-    """It must not pass for one without pending votes."""
-    await valkey.call("HSET", f"{views._base(3)}:generations", "live", 1, "schema", 9999)
-    with pytest.raises(OtherLayout):
-        await views.closings(EVERY, "contest")
-
-
+@pytest.mark.usefixtures("partition")
 async def test_versions_are_raised_in_all_partitions_by_one_call(valkey: CountedClient, views: VoteViews) -> None:
-    partition = Partition(views)
-    await partition.fence()
-    await partition.grant(a_vote())
     await valkey.call("SET", f"{views._base(3)}:config", "no hash")
     valkey.calls.clear()
     errors = await views.raise_together(EVERY, {"contest": 2, "other": 7})

@@ -1,10 +1,9 @@
 """The purchases' Lua fold equals the Python fold, for any batches, duplicates and restarts."""
 
 import uuid
-from itertools import pairwise
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from libs.contracts.codec import Undecodable
@@ -30,12 +29,12 @@ from libs.purchases.fold import PurchaseFold
 from libs.tally.events import LogCreated
 from libs.views.purchases.purchase_views import Entry, PaidChoice, PurchaseViews
 from libs.views.valkey.client import ValkeyClient
+from tests.libs.views.test_catalogue_fold import LOG, fold_in_pieces
 from tests.support.builders import LAST
 from tests.support.freshness import make_fresh
-from tests.support.hypothesis_examples import examples
+from tests.support.hypothesis_examples import PROPERTY, examples
 from tests.support.purchases_log import NOW_US, a_purchase, purchase_key
 
-LOG = "the-log"
 NOW_MS = NOW_US // 1000
 ACCOUNTS, USERS, NAMES = ["a1", "a2"], ["u1", "u2"], ["x", "y", "z"]
 
@@ -156,11 +155,16 @@ def bought_in(fold: PurchaseFold) -> dict[tuple[PaidChoice, str], list[str]]:
     return found
 
 
-@settings(
-    max_examples=examples(100),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+def logged(steps: list[dict[str, Any]]) -> list[Entry]:
+    time_ms = NOW_MS
+    entries: list[Entry] = [(LogRecord(0, time_ms, b""), LogCreated(LOG))]
+    for offset, one in enumerate(steps, start=1):
+        time_ms += one["after_ms"]
+        entries.append((LogRecord(offset, time_ms, b""), event_of(one, time_ms)))
+    return entries
+
+
+@settings(PROPERTY, max_examples=examples(100))
 @given(
     steps=st.lists(step, min_size=10, max_size=40),
     cuts=st.lists(st.integers(0, 1000), max_size=6),
@@ -169,26 +173,9 @@ def bought_in(fold: PurchaseFold) -> dict[tuple[PaidChoice, str], list[str]]:
 async def test_any_log_cut_anyhow_and_partly_folded_twice_gives_the_plain_fold(
     valkey: ValkeyClient, steps: list[dict[str, Any]], cuts: list[int], again: list[bool]
 ) -> None:
-    views, time_ms = views_of(valkey), NOW_MS
-    entries: list[Entry] = [(LogRecord(0, time_ms, b""), LogCreated(LOG))]
-    for offset, one in enumerate(steps, start=1):
-        time_ms += one["after_ms"]
-        entries.append((LogRecord(offset, time_ms, b""), event_of(one, time_ms)))
-    edges = sorted({0, len(entries), *(c % len(entries) for c in cuts)})
-    for index, (first, after) in enumerate(pairwise(edges)):
-        await views.apply(0, Position(LOG, first), entries[first:after], after)
-        if again[index]:
-            await views.apply(0, Position(LOG, first), entries[first:after], after)
+    entries, views = logged(steps), views_of(valkey)
+    await fold_in_pieces(views, 0, entries, cuts, again)
     await assert_equal(views, entries)
-
-
-async def fold_all(views: PurchaseViews, *events: PurchasesEvent, partition: int = 0) -> None:
-    start = await views.position(partition) or Position(LOG, 0)
-    entries: list[Entry] = [
-        (LogRecord(offset, NOW_MS, b""), event) for offset, event in enumerate(events, start.offset)
-    ]
-    await views.apply(partition, start, entries, start.offset + len(entries))
-    await make_fresh(views.fresh, partition)
 
 
 async def test_pages_over_all_partitions_give_every_purchase_once_newest_first(valkey: ValkeyClient) -> None:
@@ -197,7 +184,9 @@ async def test_pages_over_all_partitions_give_every_purchase_once_newest_first(v
     names = [f"n{number}" for number in range(30)]
     for partition in range(3):
         mine = [name for name in names if topic.partition_of(purchase_key(name)) == partition]
-        await fold_all(views, *(a_purchase(name) for name in mine), partition=partition)
+        entries = [(LogRecord(offset, NOW_MS, b""), a_purchase(name)) for offset, name in enumerate(mine)]
+        await views.apply(partition, Position(LOG, 0), entries, len(entries))
+        await make_fresh(views.fresh, partition)
     seen: list[PurchasePlace] = []
     while page := await views.of_user("a1", "u1", seen[-1] if seen else None, 7):
         seen += [one.place for one in page]

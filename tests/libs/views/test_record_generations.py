@@ -14,16 +14,13 @@ from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.purchase_events import PurchasesEvent
 from libs.contracts.topics import catalogue_topic, purchases_topic
 from libs.tally.events import LogCreated
-from libs.views.catalogue import catalogue_views
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.generations.generations import Generations, Moving, State, Swap
-from libs.views.purchases import purchase_views
 from libs.views.purchases.purchase_views import PurchaseViews
 from libs.views.valkey.client import ValkeyClient
 from tests.libs.views import test_catalogue_fold, test_purchases_fold
-from tests.libs.views.generation_folds import LAZY, LOG, PROPERTY, Keys
-from tests.support.catalogue_model import Model
-from tests.support.hypothesis_examples import examples
+from tests.libs.views.generation_folds import LAZY, LOG, Keys
+from tests.support.hypothesis_examples import PROPERTY, examples
 from tests.support.purchases_log import NOW_US, a_purchase, purchase_key
 
 
@@ -79,14 +76,7 @@ async def test_a_catalogue_folded_again_beside_the_live_one_holds_the_same(
     valkey: ValkeyClient, steps: list[dict[str, Any]], seed: int
 ) -> None:
     namespace, partition = f"t{uuid.uuid4().hex}", test_catalogue_fold.PARTITION
-    model, time_ms = Model(), test_catalogue_fold.NOW_MS
-    entries: list[catalogue_views.Entry] = [(LogRecord(0, time_ms, b""), LogCreated(LOG))]
-    model.fold(0, time_ms, LogCreated(LOG))
-    for offset, step in enumerate(steps, start=1):
-        time_ms += step["after_ms"]
-        event = test_catalogue_fold.event_of(step, model, offset, time_ms)
-        model.fold(offset, time_ms, event)
-        entries.append((LogRecord(offset, time_ms, b""), event))
+    entries, model = test_catalogue_fold.logged(steps)
     generations = Generations(valkey, namespace, "catalogue", catalogue_topic(namespace))
     views = {number: CatalogueViews(valkey, namespace, number) for number in (None, 2)}
     raced = Raced(views, generations, Keys(valkey, generations.base(partition)))
@@ -100,11 +90,7 @@ async def test_a_catalogue_folded_again_beside_the_live_one_holds_the_same(
 async def test_purchases_folded_again_beside_the_live_ones_are_the_same(
     valkey: ValkeyClient, steps: list[dict[str, Any]], seed: int
 ) -> None:
-    namespace, time_ms = f"t{uuid.uuid4().hex}", test_purchases_fold.NOW_MS
-    entries: list[purchase_views.Entry] = [(LogRecord(0, time_ms, b""), LogCreated(LOG))]
-    for offset, step in enumerate(steps, start=1):
-        time_ms += step["after_ms"]
-        entries.append((LogRecord(offset, time_ms, b""), test_purchases_fold.event_of(step, time_ms)))
+    namespace, entries = f"t{uuid.uuid4().hex}", test_purchases_fold.logged(steps)
     topic = purchases_topic(namespace, 1)
     generations = Generations(valkey, namespace, "purchases", topic)
     views = {number: PurchaseViews(valkey, namespace, topic, number) for number in (None, 2)}

@@ -1,6 +1,6 @@
 """Request counters shared by all processes."""
 
-from libs.views.valkey.function_loading import open_valkey
+from libs.views.valkey.client import ValkeyClient
 from libs.views.valkey.request_counters import RateCounters
 
 
@@ -8,22 +8,19 @@ async def secrets() -> tuple[bytes, ...]:
     return b"former", b"s" * 32
 
 
-async def test_no_caller_shares_a_counter_that_he_can_compute(valkey_address: str, namespace: str) -> None:
+async def others() -> tuple[bytes, ...]:
+    return (b"t" * 32,)
+
+
+async def test_no_caller_shares_a_counter_that_he_can_compute(valkey: ValkeyClient, namespace: str) -> None:
     """A hash of few bits lets one find a name with the counter of another's key, and spend its quota."""
-    valkey = open_valkey(valkey_address)
-
-    async def others() -> tuple[bytes, ...]:
-        return (b"t" * 32,)
-
     counters = RateCounters(valkey, namespace, secrets), RateCounters(valkey, namespace, others)
     assert [await each.add("key:k", 1, 1, 20) for each in counters] == [1, 1]
     for key in await valkey.call("KEYS", f"{namespace}:*"):
         assert len(bytes.fromhex(key.decode().rpartition(":")[2])) == 16
-    await valkey.close()
 
 
-async def test_a_counter_expires_and_names_no_address(valkey_address: str, namespace: str) -> None:
-    valkey = open_valkey(valkey_address)
+async def test_a_counter_expires_and_names_no_address(valkey: ValkeyClient, namespace: str) -> None:
     one, other = (RateCounters(valkey, namespace, secrets) for _ in range(2))
     name = "address:198.51.100.7"
     assert [await one.add(name, 1, 5, 20), await other.add(name, 1, 2, 20)] == [5, 7]
@@ -34,4 +31,3 @@ async def test_a_counter_expires_and_names_no_address(valkey_address: str, names
     for key in keys:
         assert b"198.51" not in key
         assert 0 < await valkey.call("TTL", key) <= 20
-    await valkey.close()

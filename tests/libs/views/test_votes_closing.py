@@ -9,17 +9,10 @@ from libs.tally.events import ContestClosed, ContestReopened
 from libs.tally.reservations import Duplicate, NotRunning
 from libs.tally.vote_commands import RemoveVote
 from libs.views.votes import closing_reads
-from libs.views.votes.reply_types import ContestCounts
 from tests.libs.views.partition import Partition
 from tests.support.builders import a_contest, a_vote, pseudonym
 
 CLOSED, REOPENED = ContestClosed("contest", 1), ContestReopened("contest", 1)
-
-
-async def counts(partition: Partition) -> ContestCounts:
-    found = await partition.views.counts(0, "contest")
-    assert found is not None
-    return found
 
 
 async def test_a_partition_tells_what_a_close_must_wait_for(partition: Partition) -> None:
@@ -36,7 +29,7 @@ async def test_a_partition_tells_what_a_close_must_wait_for(partition: Partition
     await partition.fold(REOPENED)
     again = await partition.views.closing(0, "contest")
     assert (again.closed, again.reopened, again.sources) == (0, 1, {"sms": 0})
-    await partition.views.shut(0, (await partition.views.state(0)).incarnation)
+    await partition.shut()
     assert not (await partition.views.closing(0, "contest")).open
 
 

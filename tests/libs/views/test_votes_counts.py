@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis import Redis
 
@@ -22,8 +22,8 @@ from tests.libs.views.lua_ledger import Direct, load, unload
 from tests.libs.views.partition import Partition
 from tests.libs.views.random_logs import folded, logs
 from tests.libs.views.recorded_replies import CountCalls
-from tests.support.builders import a_cast, a_report, pseudonym
-from tests.support.hypothesis_examples import examples
+from tests.support.builders import a_cast, a_report
+from tests.support.hypothesis_examples import PROPERTY, examples
 from tests.support.vote_views import FoldInput, VoteViews
 
 FIRST_ROWS = 100
@@ -40,15 +40,7 @@ class Counted:
 
     def vote(self, participant: int, **changes: Any) -> Event:
         self.voters += 1
-        voter = pseudonym(f"voter {self.voters}")
-        choices = ((f"p{participant}", 1),)
-        given: dict[str, Any] = {
-            "voter": voter,
-            "choices": choices,
-            "incarnation": self.incarnation,
-            "max_contest": -1,
-        }
-        return a_cast(**given | changes)
+        return a_cast(f"p{participant}", voter=f"voter {self.voters}", incarnation=self.incarnation, **changes)
 
     async def append(self, *events: Event) -> None:
         for at in range(0, len(events), 128):
@@ -57,9 +49,8 @@ class Counted:
                 self.fold.evolve(event, offset, 1_000 + offset)
             await self.partition.fold(*batch)
 
-    def assert_equal(self, counts: ContestCounts | None) -> None:
+    def assert_equal(self, counts: ContestCounts) -> None:
         """The counts are the fold of all events so far."""
-        assert counts is not None
         assert counts.position.offset == self.partition.end
         own = self.fold.contests["contest"]
         expected = {name: sums for name, sums in own.figures.items() if name[1]}
@@ -71,7 +62,7 @@ class Counted:
 
 @pytest.fixture
 async def counted(partition: Partition) -> Counted:
-    return Counted(partition, (await partition.views.state(0)).incarnation)
+    return Counted(partition, await partition.incarnation())
 
 
 async def test_counts_of_10_000_participants_are_read_in_pages_and_exact_while_they_change(
@@ -88,8 +79,7 @@ async def test_counts_of_10_000_participants_are_read_in_pages_and_exact_while_t
         await counted.append(*votes, counted.vote(chosen[0], **rating), counted.vote(10_000 + len(calls.rows)))
 
     calls.between = change
-    counts = await counted.partition.views.counts(0, "contest")
-    counted.assert_equal(counts)
+    counted.assert_equal(await counted.partition.counts())
     assert len(calls.rows) >= (10_000 - FIRST_ROWS) / CHANGES_PAGE
     assert max(calls.rows[:-1]) <= CHANGES_PAGE
     assert calls.rows[-1] <= FIRST_ROWS + CHANGES_PAGE + 1
@@ -98,16 +88,16 @@ async def test_counts_of_10_000_participants_are_read_in_pages_and_exact_while_t
 async def test_only_what_changed_is_read_again(counted: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
     figures = [(f"id {number}", 5, 1, 0) for number in range(600)]
     await counted.append(*(counted.vote(number) for number in range(1_000)), a_report("first", *figures))
-    views = counted.partition.views
-    known = await views.counts(0, "contest")
-    calls = CountCalls(views, monkeypatch)
+    partition = counted.partition
+    known = await partition.counts()
+    calls = CountCalls(partition.views, monkeypatch)
     await counted.append(counted.vote(7), counted.vote(999), a_report("two", ("id 7", 3, 1, 0), ("id 8", 6, 1, 0)))
-    known = await views.counts(0, "contest", known)
+    known = await partition.counts(known)
     counted.assert_equal(known)
     await counted.append(a_report("release", ("id 9", 1, 1, 0), allow_decrease=True), counted.vote(1_000))
-    known = await views.counts(0, "contest", known)
+    known = await partition.counts(known)
     counted.assert_equal(known)
-    assert await views.counts(0, "contest", known) is None
+    assert await partition.views.counts(0, "contest", known) is None
     assert (calls.rows, calls.figures) == ([FIRST_ROWS + 2, FIRST_ROWS + 2, 0], [2, 2, 0])
 
 
@@ -115,13 +105,13 @@ async def test_a_view_folded_again_after_its_loss_is_read_as_a_whole(counted: Co
     """Also if it is past the known position: a changed decoder may have folded records that were in quarantine."""
     await counted.append(*(counted.vote(number) for number in range(400)))
     partition = counted.partition
-    known = await partition.views.counts(0, "contest")
+    known = await partition.counts()
     for key in await partition.views._valkey.call("KEYS", f"{partition.views._base(0)}:*"):
         await partition.views._valkey.call("DEL", key)
     again = Counted(Partition(partition.views), await Partition(partition.views).fence())
     again.partition.end = 2
     await again.append(*(again.vote(number % 500) for number in range(900)))
-    again.assert_equal(await partition.views.counts(0, "contest", known))
+    again.assert_equal(await partition.counts(known))
 
 
 async def test_one_call_finds_the_partitions_whose_counts_changed(partition: Partition) -> None:
@@ -159,7 +149,7 @@ def small_pages() -> Iterator[None]:
         yield
 
 
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(PROPERTY, max_examples=examples(60))
 @given(log=logs, data=st.data())
 async def test_reading_what_changed_gives_the_same_as_reading_all(
     few_first_rows: Redis, small_pages: None, log: list[LogRecord], data: st.DataObject

@@ -2,18 +2,17 @@
 
 from dataclasses import replace
 from itertools import product
-from typing import Any, Final
+from typing import Final
 
 from libs.audit.ledger_facts import voter_facts
-from libs.contracts.log_records import Position
 from libs.contracts.vote_states import VoteName
-from libs.tally.events import VoteCast
 from libs.tally.fold import PartitionTally
 from libs.views.valkey.client import ValkeyClient
-from libs.views.votes.ledger_export import Fact, export
+from libs.views.votes.ledger_export import export
 from libs.views.votes.vote_views import APPLY_ITEMS
+from tests.libs.views.partition import Partition
 from tests.support.builders import NOW, a_cast, terms_of
-from tests.support.vote_views import FoldInput, VoteViews
+from tests.support.vote_views import VoteViews
 
 REMAINING: Final = (None, 0, 127, 128, 255, 256, 2**31 - 1)
 COUNTS: Final = (1, 255, 256, 2**24 - 1)
@@ -21,17 +20,6 @@ RENEWALS: Final = (None, 1, NOW - 1, NOW + 86_400_000_000, 2**53 - 1)
 INDEXES: Final = (1, 255, 256, 257)
 EPOCHS: Final = (0, 1, 2**28 - 1)
 """Numbers on both sides of each form's bounds."""
-
-
-async def fold(views: VoteViews, events: list[VoteCast]) -> None:
-    inputs = [FoldInput(event, offset, 0) for offset, event in enumerate(events)]
-    for at in range(0, len(inputs), APPLY_ITEMS):
-        batch = inputs[at : at + APPLY_ITEMS]
-        await views.apply(0, Position("log", at), batch, at + len(batch))
-
-
-async def stored(views: VoteViews) -> dict[Fact, Any]:
-    return dict(fact for page in await export(views, 0, "voters", "contest") for fact in page.facts.items())
 
 
 async def test_every_number_of_a_vote_is_restored_from_its_record(valkey: ValkeyClient, namespace: str) -> None:
@@ -50,11 +38,13 @@ async def test_every_number_of_a_vote_is_restored_from_its_record(valkey: Valkey
         )
         for number, (left, left_in_contest, count, next_at, index) in enumerate(members)
     ]
-    await fold(views, first + casts)
-    tally = PartitionTally()
-    for offset, cast in enumerate(first + casts):
-        tally.evolve(cast, offset, 0)
-    assert await stored(views) == dict(voter_facts(tally.contests["contest"]))
+    log, partition, tally = first + casts, Partition(views), PartitionTally()
+    for offset, cast in enumerate(log):
+        tally.evolve(cast, offset, 1_000 + offset)
+    for at in range(0, len(log), APPLY_ITEMS):
+        await partition.fold(*log[at : at + APPLY_ITEMS])
+    stored = dict(fact for page in await export(views, 0, "voters", "contest") for fact in page.facts.items())
+    assert stored == dict(voter_facts(tally.contests["contest"]))
     for at in range(0, len(casts), APPLY_ITEMS):
         asked = casts[at : at + APPLY_ITEMS]
         _, found = await views.lookups(0, [VoteName("contest", cast.voter, cast.vote_id) for cast in asked])

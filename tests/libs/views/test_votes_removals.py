@@ -18,7 +18,7 @@ from libs.tally.reservations import (
 )
 from libs.tally.vote_commands import RemoveVote
 from libs.tally.voter_ledger import VoteStatus
-from tests.libs.views.partition import Partition
+from tests.libs.views.partition import Partition, removal_event
 from tests.support.builders import a_contest, a_vote, pseudonym
 
 ONE = a_contest(free=Limits(1, 1))
@@ -30,31 +30,26 @@ def another(vote_id: str) -> RemoveVote:
     return REMOVAL._replace(vote_id=vote_id)
 
 
-async def test_a_counted_vote_may_be_removed_and_the_answer_says_which_it_is(partition: Partition) -> None:
-    vote = a_vote(anonymous=True)
-    contest = replace(ONE, is_anonymous_voting_enabled=True)
+async def test_a_counted_vote_may_be_removed_and_its_id_stays_used(partition: Partition) -> None:
+    vote, contest = a_vote(anonymous=True), replace(ONE, is_anonymous_voting_enabled=True)
     before = await partition.cast(vote, contest)
     granted = await partition.ask_removal(REMOVAL, contest)
     assert isinstance(granted, RemovalGranted)
     assert granted.removed_at >= before.terms.accepted_at
-    assert granted.incarnation == before.incarnation
-    what = granted.anonymous, granted.content, granted.source, granted.offset
-    assert what == (True, vote.content, "c-free", partition.end - 1)
-
-
-async def test_a_removed_id_stays_used(partition: Partition) -> None:
-    await partition.cast(a_vote(), ONE)
-    await partition.remove(REMOVAL, ONE)
-    known = await partition.reserve(a_vote(), ONE)
+    assert granted == RemovalGranted(
+        granted.removed_at, before.incarnation, True, vote.content, "c-free", partition.end - 1
+    )
+    await partition.fold(removal_event(REMOVAL, granted))
+    known = await partition.reserve(vote, contest)
     assert isinstance(known, Duplicate)
     assert known.status is VoteStatus.REMOVED
-    assert await partition.ask_removal(REMOVAL, ONE) == NotCounted(VoteStatus.REMOVED, known.offset)
+    assert await partition.ask_removal(REMOVAL, contest) == NotCounted(VoteStatus.REMOVED, known.offset)
 
 
 async def test_the_checks_come_in_their_order(partition: Partition) -> None:
     """One removal that all speaks against: each check answers once those before it are content."""
     hopeless = a_contest(version=0, start=None, is_vote_removal_allowed=False, reopened=1)
-    n = (await partition.views.state(0)).incarnation
+    n = await partition.incarnation()
     assert await partition.ask_removal(REMOVAL, hopeless) == Unknown()
     granted = await partition.grant(a_vote())
     assert await partition.ask_removal(REMOVAL, hopeless) == NotFolded()
@@ -68,27 +63,21 @@ async def test_the_checks_come_in_their_order(partition: Partition) -> None:
     assert await partition.ask_removal(REMOVAL, hopeless) == GateClosed()
     hopeless = replace(hopeless, reopened=0)
     assert isinstance(await partition.ask_removal(REMOVAL, hopeless), RefusedByCaller)
-    await partition.views.shut(0, n)
+    await partition.shut()
     assert await partition.ask_removal(REMOVAL) == GateClosed()
 
 
-async def test_a_removal_that_is_asked_for_again_joins_the_first_and_is_not_judged_again(
+async def test_a_removal_asked_for_again_is_not_judged_again_and_given_up_with_the_last_of_its_attempts(
     partition: Partition,
 ) -> None:
-    await partition.cast(a_vote(), ONE)
+    granted = await partition.cast(a_vote(), ONE)
     first = await partition.ask_removal(REMOVAL, ONE)
     over = a_contest(version=7, end=2, is_vote_removal_allowed=False)
     assert await partition.ask_removal(REMOVAL, over) == first
     assert (await partition.views.state(0)).pending == 1
-
-
-async def test_a_removal_is_given_up_with_the_last_of_its_attempts(partition: Partition) -> None:
-    granted = await partition.cast(a_vote(), ONE)
-    for _ in range(2):
-        await partition.ask_removal(REMOVAL, ONE)
+    name = VoteName(REMOVAL.contest, REMOVAL.voter, REMOVAL.vote_id)
     for pending in (1, 0, 0):
-        name = REMOVAL.contest, REMOVAL.voter, REMOVAL.vote_id
-        await partition.views.release(0, VoteName(*name), granted.incarnation, removal=True)
+        await partition.views.release(0, name, granted.incarnation, removal=True)
         assert (await partition.views.state(0)).pending == pending
     assert await partition.status() is VoteStatus.COUNTED
 

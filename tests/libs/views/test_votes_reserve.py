@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from libs.tally.contest import Limits
 from libs.tally.errors import LimitScope
 from libs.tally.reservations import (
@@ -44,41 +42,28 @@ async def test_a_vote_is_granted_with_what_it_was_judged_by(partition: Partition
 async def test_the_checks_come_in_their_order(partition: Partition) -> None:
     """One request that all checks speak against: each answers once those before it are content."""
     known = a_vote(vote_id="known")
-    await partition.record(known, await partition.grant(known))
+    await partition.cast(known)
     hopeless = a_contest(version=0, start=None, free=Limits(0, 0))
-    n = (await partition.views.state(0)).incarnation
+    n = await partition.incarnation()
     assert await partition.reserve(a_vote(), hopeless, declined=True) == Stale(1, n)
     assert isinstance(await partition.reserve(known, hopeless, declined=True), Duplicate)
     hopeless = replace(hopeless, version=1)
     assert isinstance(await partition.reserve(a_vote(), hopeless, declined=True), NotRunning)
     hopeless = replace(hopeless, start=1)
     assert isinstance(await partition.reserve(a_vote(), hopeless, declined=True), RefusedByCaller)
-    answer = await partition.reserve(a_vote(), hopeless)
-    assert isinstance(answer, OverLimit)
-    assert answer.scope is LimitScope.PARTICIPANT
-    answer = await partition.reserve(a_vote(), replace(hopeless, free=Limits(-1, 0)))
-    assert isinstance(answer, OverLimit)
-    assert answer.scope is LimitScope.CONTEST
-    await partition.views.shut(0, n)
+    for limits, scope in ((Limits(0, 0), LimitScope.PARTICIPANT), (Limits(-1, 0), LimitScope.CONTEST)):
+        answer = await partition.reserve(a_vote(), replace(hopeless, free=limits))
+        assert isinstance(answer, OverLimit)
+        assert answer.scope is scope
+    await partition.shut()
     assert await partition.reserve(known, hopeless) == GateClosed()
 
 
-@pytest.mark.parametrize(
-    ("span", "runs"),
-    [
-        ({"start": 1}, True),
-        ({"start": None}, False),
-        ({"publish": None}, False),
-        ({"publish": FUTURE}, False),
-        ({"start": FUTURE}, False),
-        ({"end": 2}, False),
-        ({"end": FUTURE}, True),
-    ],
-)
-async def test_the_contest_must_run(partition: Partition, span: dict[str, int | None], runs: bool) -> None:
-    answer = await partition.reserve(a_vote(), a_contest(**span))
-    assert isinstance(answer, Granted) == runs
-    assert runs or isinstance(answer, NotRunning)
+async def test_the_contest_must_run(partition: Partition) -> None:
+    for span in ({"start": None}, {"publish": None}, {"publish": FUTURE}, {"start": FUTURE}, {"end": 2}):
+        assert isinstance(await partition.reserve(a_vote(), a_contest(**span)), NotRunning), span
+    for span in ({"start": 1}, {"end": FUTURE}):
+        assert isinstance(await partition.reserve(a_vote(), a_contest(**span)), Granted), span
 
 
 async def test_one_call_decides_each_request_after_those_before_it(partition: Partition) -> None:
@@ -92,18 +77,14 @@ async def test_one_call_decides_each_request_after_those_before_it(partition: Pa
     assert isinstance(third, OverLimit)
 
 
-async def test_an_id_with_other_content_is_reused_pending_or_folded(partition: Partition) -> None:
-    granted = await partition.grant(a_vote())
-    other = a_vote("b", content=content_hash("b"))
-    assert await partition.reserve(other) == IdConflict()
-    await partition.record(a_vote(), granted)
-    assert await partition.reserve(other) == IdConflict()
-
-
-async def test_a_folded_id_gets_its_first_answer_even_after_the_end(partition: Partition) -> None:
-    contest = a_contest(free=Limits(4, 9))
+async def test_a_known_id_gets_its_first_answer_even_after_the_end_and_a_conflict_for_other_content(
+    partition: Partition,
+) -> None:
+    contest, other = a_contest(free=Limits(4, 9)), a_vote("b", content=content_hash("b"))
     granted = await partition.grant(a_vote(), contest)
+    assert await partition.reserve(other) == IdConflict()
     await partition.record(a_vote(), granted)
+    assert await partition.reserve(other) == IdConflict()
     assert await partition.reserve(a_vote(), replace(contest, end=2)) == Duplicate(
         terms=VoteTerms(granted.terms.accepted_at, 3, 8, None, ()),
         offset=partition.end - 1,
@@ -111,11 +92,14 @@ async def test_a_folded_id_gets_its_first_answer_even_after_the_end(partition: P
     )
 
 
-async def test_who_has_hundreds_of_votes_on_their_way_waits(partition: Partition) -> None:
+async def test_who_has_hundreds_of_votes_on_their_way_waits_with_all_that_follow_in_the_call(
+    partition: Partition,
+) -> None:
+    """Alone, the one asked for again would join its pending vote."""
     contest = a_contest(free=Limits(-1, -1))
-    await partition.grant(a_vote(vote_id="first"), contest)
-    requests = [request_of(contest, a_vote(vote_id=str(n))) for n in range(256)]
-    *granted, last = await partition.views.reserve(0, requests)
-    assert all(isinstance(answer, Granted) for answer in granted)
-    assert last == GateClosed()
-    assert isinstance(await partition.reserve(a_vote(voter="other"), contest), Granted)
+    await partition.grant(a_vote(vote_id="0"), contest)
+    votes = [a_vote(vote_id=str(n)) for n in (*range(1, 257), 0)]
+    requests = [request_of(contest, vote) for vote in (*votes, a_vote(voter="other"))]
+    *granted, last, again, other = await partition.views.reserve(0, requests)
+    assert {type(answer) for answer in (*granted, other)} == {Granted}
+    assert (last, again) == (GateClosed(), GateClosed())

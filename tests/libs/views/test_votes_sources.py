@@ -3,8 +3,8 @@
 import pytest
 
 from libs.tally.counts import VoteSums
-from libs.tally.events import ContestClosed, ContestReopened, Event
-from libs.views.votes.reply_types import ContestCounts, SourceCounts, SourceSize
+from libs.tally.events import ContestClosed, ContestReopened
+from libs.views.votes.reply_types import SourceSize
 from tests.libs.views.partition import Partition
 from tests.libs.views.recorded_replies import CountCalls
 from tests.support.builders import a_report
@@ -12,21 +12,11 @@ from tests.support.builders import a_report
 IDS = [f"id {number}" for number in range(300)]
 
 
-def a_full_report(count: int = 5) -> Event:
-    return a_report(f"all {count}", *((mapped_id, count, 1, 0) for mapped_id in IDS))
-
-
-async def sms(partition: Partition, known: ContestCounts | None = None) -> SourceCounts:
-    counts = await partition.views.counts(0, "contest", known)
-    assert counts is not None
-    return counts.sources["sms"]
-
-
 async def test_figures_are_read_in_parts_with_what_changes_meanwhile(
     partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("libs.views.votes.vote_reads.CHANGES_PAGE", 100)
-    await partition.fold(a_full_report())
+    await partition.fold(a_report("all", *((mapped_id, 5, 1, 0) for mapped_id in IDS)))
     calls = CountCalls(partition.views, monkeypatch)
 
     async def report() -> None:
@@ -35,8 +25,7 @@ async def test_figures_are_read_in_parts_with_what_changes_meanwhile(
         await partition.fold(a_report("meanwhile", *counts), a_report("release", allow_decrease=True))
 
     calls.between = report
-    counts = await partition.views.counts(0, "contest")
-    assert counts is not None
+    counts = await partition.counts()
     assert counts.position.offset == partition.end
     assert calls.figures == [100, 100, 100, 3]
     expected = {mapped_id: VoteSums(5, 1, 0) for mapped_id in IDS}

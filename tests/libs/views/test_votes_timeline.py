@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from libs.contracts.codec import Undecodable, vote_codec
@@ -21,14 +21,13 @@ from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.generations.generations import Generations
 from libs.views.valkey.client import ValkeyClient
-from libs.views.valkey.hash_tags import key_base
 from libs.views.votes.address_counters import AddressCounters
 from libs.views.votes.ledger_export import Fact, export
 from libs.views.votes.reply_types import ContestCounts, SourceCounts, SourceFigures
 from libs.views.votes.timeline import MINUTE_MS, Timeline
 from tests.libs.views.random_logs import is_poison, logs
 from tests.support.builders import a_cast, a_report
-from tests.support.hypothesis_examples import examples
+from tests.support.hypothesis_examples import PROPERTY, examples
 from tests.support.intercepted_valkey import InterceptedValkey, plain_name
 from tests.support.vote_views import VoteViews
 
@@ -56,9 +55,6 @@ class Folded:
                 await projection.fold(0, start, piece)
                 start, at = Position("log", piece[-1].offset + 1), at + size
 
-    def key(self, rest: str) -> str:
-        return f"{key_base(self.namespace, 'votes', 0, 1)}:{rest}"
-
     async def kept(self, generation: int = 1) -> dict[str, dict[Fact, Any]]:
         """The content of the timelines."""
         views = VoteViews(self.valkey, self.namespace, 1, generation=generation)
@@ -68,10 +64,6 @@ class Folded:
             found[contest] = dict(rows)
             assert len(found[contest]) == len(rows), "a minute of a subject is there once"
         return found
-
-    async def of(self, contests: Sequence[str]) -> dict[str, int]:
-        """Return the number of members of these contests' timelines, as readers see them."""
-        return {name: await self.valkey.call("ZCARD", self.key(f"g1:minutes:{name}")) for name in contests}
 
     async def forget(self) -> None:
         if keys := await self.valkey.call("KEYS", f"{self.namespace}:*"):
@@ -129,7 +121,7 @@ def stretched(log: Sequence[LogRecord], factor: int) -> list[LogRecord]:
     return [record._replace(timestamp_ms=record.timestamp_ms * factor) for record in log]
 
 
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(PROPERTY, max_examples=examples(60))
 @given(
     log=st.builds(stretched, logs, st.sampled_from([100, 3_000, 20_000])),
     sizes=st.lists(st.sampled_from([1, 2, 7, 50, 130]), max_size=40),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -14,12 +13,13 @@ from libs.tally.events import Fence, LogCreated
 from libs.views.generations.generations import Generations
 from libs.views.purchases.purchase_views import PurchaseViews
 from libs.views.valkey import watched_reads
+from libs.views.valkey.client import ValkeyClient
 from libs.views.valkey.connection import OtherLayout
 from libs.views.valkey.hash_tags import key_base
 from libs.views.valkey.partition_reads import Mark
 from libs.views.valkey.watched_reads import WatchedMarks
 from libs.views.votes.reply_types import Doubt
-from tests.libs.views.counted_client import CountedClient, counted_client
+from tests.libs.views.counted_client import CountedClient
 from tests.libs.views.partition import Partition
 from tests.support.builders import a_vote
 from tests.support.freshness import make_fresh
@@ -32,12 +32,11 @@ NOTED = "votes_noted_changes"
 
 
 @pytest.fixture
-async def valkey(valkey_address: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[CountedClient]:
+def valkey(valkey: ValkeyClient, monkeypatch: pytest.MonkeyPatch) -> CountedClient:
     """Without reads in turn."""
     monkeypatch.setattr(watched_reads, "LEAST_HOLD_S", 3_600.0)
     monkeypatch.setattr(watched_reads, "LONGEST_HOLD_S", 3_600.0)
-    async with counted_client(valkey_address) as client:
-        yield client
+    return CountedClient(valkey)
 
 
 @pytest.fixture
@@ -56,15 +55,12 @@ async def marks(views: VoteViews, valkey: CountedClient) -> WatchedMarks:
     return marks
 
 
-async def test_while_nothing_changes_a_look_reads_no_partition(valkey: CountedClient, marks: WatchedMarks) -> None:
+async def test_only_partitions_that_were_folded_are_read_again(
+    valkey: CountedClient, views: VoteViews, marks: WatchedMarks
+) -> None:
     for _ in range(3):
         assert await marks.changed_marks(EVERY) == {}
     assert valkey.calls == {NOTED: 3}
-
-
-async def test_partitions_that_were_folded_are_read_again(
-    valkey: CountedClient, views: VoteViews, marks: WatchedMarks
-) -> None:
     for partition in (3, 5, 3):
         await views.apply(partition, await views.position(partition) or Position("log", 0), [], 7 + partition)
     found = await marks.changed_marks(EVERY)
@@ -85,12 +81,12 @@ async def test_a_swap_is_seen(
 
 
 async def test_all_are_read_once_a_read_in_turn_finds_a_change_that_was_not_noted(
-    valkey: CountedClient, views: VoteViews, marks: WatchedMarks, namespace: str, monkeypatch: pytest.MonkeyPatch
+    valkey: CountedClient, views: VoteViews, marks: WatchedMarks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As by the functions of another version, or of views that were emptied."""
     [its] = marks._changed._watched.values()
     for partition in (3, 5):
-        await valkey.call("HSET", f"{key_base(namespace, 'votes', partition, PARTITIONS)}:g1:position", "log", "x")
+        await valkey.call("HSET", f"{views._base(partition)}:g1:position", "log", "x")
     assert await marks.changed_marks(EVERY) == {}
     its.turn_at = its.until[3] = 0.0
     found = await marks.changed_marks(EVERY)
@@ -125,15 +121,14 @@ async def test_all_are_read_after_more_changes_than_are_kept(views: VoteViews) -
 
 
 async def test_a_partition_that_could_not_be_read_is_read_again(
-    valkey: CountedClient, views: VoteViews, marks: WatchedMarks, namespace: str
+    valkey: CountedClient, views: VoteViews, marks: WatchedMarks
 ) -> None:
-    base = key_base(namespace, "votes", 3, PARTITIONS)
     await views.apply(3, Position("log", 0), [], 7)
-    await valkey.call("HSET", f"{base}:generations", "schema", 9999)
+    await valkey.call("HSET", f"{views._base(3)}:generations", "schema", 9999)
     for _ in range(2):
         with pytest.raises(OtherLayout):
             await marks.changed_marks(EVERY)
-    await valkey.call("HDEL", f"{base}:generations", "schema")
+    await valkey.call("HDEL", f"{views._base(3)}:generations", "schema")
     assert (await marks.changed_marks(EVERY))[3] == Mark(Position("log", 7), 0)
 
 
@@ -149,35 +144,22 @@ async def test_no_change_is_lost_with_an_answer(
     assert (await marks.changed_marks(EVERY))[3] == Mark(Position("log", 7), 0)
 
 
-async def test_gates_are_read_again_when_they_were_shut_or_opened(valkey: CountedClient, views: VoteViews) -> None:
+async def test_gates_are_read_again_when_they_were_shut_or_opened_or_have_a_new_reservation(
+    views: VoteViews,
+) -> None:
     watched, partition = views.watch_doubts(), Partition(views)
     await partition.fence()
     [group] = watched.groups(EVERY)
     assert (await watched.read(group))[0] == Doubt(True, False, None)
     assert 0 not in await watched.read(group)
-    await views.shut(0, (await views.state(0)).incarnation)
+    await partition.shut()
     assert (await watched.read(group))[0] == Doubt(False, True, None)
-    await partition.fence()
-    assert (await watched.read(group))[0] == Doubt(True, False, None)
-
-
-async def test_a_gate_that_a_folded_fence_shuts_is_read_again(valkey: CountedClient, views: VoteViews) -> None:
-    """As the fence of a projector that was suspended: this server did not ask for it."""
-    watched, partition = views.watch_doubts(), Partition(views)
     incarnation = await partition.fence()
-    [group] = watched.groups(EVERY)
-    await watched.read(group)
-    await partition.fold(Fence(incarnation + 1))
-    assert (await watched.read(group))[0] == Doubt(False, True, None)
-
-
-async def test_a_partition_with_a_new_reservation_is_read_again(valkey: CountedClient, views: VoteViews) -> None:
-    watched, partition = views.watch_doubts(), Partition(views)
-    await partition.fence()
-    [group] = watched.groups(EVERY)
-    await watched.read(group)
+    assert (await watched.read(group))[0] == Doubt(True, False, None)
     granted = await partition.grant(a_vote())
     assert (await watched.read(group))[0] == Doubt(True, False, granted.terms.accepted_at)
+    await partition.fold(Fence(incarnation + 1))  # as of a suspended projector: this server did not ask for it
+    assert (await watched.read(group))[0] == Doubt(False, True, None)
 
 
 async def test_gates_that_are_shut_are_read_by_each_look_and_open_ones_are_not(
@@ -194,12 +176,13 @@ async def test_gates_that_are_shut_are_read_by_each_look_and_open_ones_are_not(
 async def test_a_view_that_becomes_fresh_or_begins_again_is_seen(valkey: CountedClient, namespace: str) -> None:
     views = PurchaseViews(valkey, namespace, purchases_topic(namespace, PARTITIONS))
     [group] = views.fresh.groups(EVERY)
+    begun = [(LogRecord(0, 1, b""), LogCreated("log"))]
     for partition in EVERY:
-        await views.apply(partition, Position("log", 0), [(LogRecord(0, 1, b""), LogCreated("log"))], 1)
+        await views.apply(partition, Position("log", 0), begun, 1)
     assert await views.fresh.stale(group) == list(EVERY)
     for partition in EVERY:
         await make_fresh(views.fresh, partition)
     assert await views.fresh.stale(group) == []
     await valkey.call("DEL", f"{key_base(namespace, 'purchases', 3, PARTITIONS)}:g1:position")
-    await views.apply(3, Position("log", 0), [(LogRecord(0, 1, b""), LogCreated("log"))], 1)
+    await views.apply(3, Position("log", 0), begun, 1)
     assert await views.fresh.stale(group) == [3]
