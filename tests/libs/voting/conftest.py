@@ -12,10 +12,8 @@ from libs.contracts.votes_log import VotesLog
 from libs.tally.contest import Contest
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import Event
-from libs.views.valkey.client import Coalescer, Valkey, connect
+from libs.views.valkey.client import Valkey
 from libs.views.valkey.function_libraries import unpack
-from libs.views.valkey.function_loading import load_functions
-from libs.views.valkey.settings import ValkeySettings
 from libs.views.votes.address_counters import AddressCounters
 from libs.voting.cast_reader import ReadCast
 from libs.voting.contest_cache import ContestCache
@@ -23,6 +21,7 @@ from libs.voting.protocol_driver import Driver
 from libs.voting.service import VotingService
 from tests.libs.views.partition import Partition
 from tests.support.intercepted_valkey import CountedValkey, plain_name
+from tests.support.loaded_valkey import loaded_valkey
 from tests.support.vote_views import VoteViews
 
 
@@ -58,6 +57,8 @@ class Receipts:
 
 
 Outcome = Appended | LogUnavailable
+Serve = Callable[..., VotingService]
+"""Starts a service that votes in a contest, on one partition; `read_cast` reads its records."""
 
 
 class Log:
@@ -85,37 +86,34 @@ class Log:
         asyncio.get_running_loop().call_soon(reply, outcome)
 
 
-def service_of(
-    partition: Partition,
-    valkey: Counted,
-    namespace: str,
-    log: Log,
-    contest: Contest,
-    read_cast: ReadCast,
-) -> VotingService:
-    """A service that votes in one contest, on one partition."""
+async def never_read(partition: int, offset: int) -> None:
+    """Read no record."""
 
-    async def load(account: str, key: str) -> Contest:
-        return contest
 
-    async def load_version(account: str, key: str) -> int:
-        return contest.version
+@pytest.fixture
+def serve(partition: Partition, valkey: Counted, namespace: str, log: Log) -> Serve:
+    def start(contest: Contest, read_cast: ReadCast = never_read) -> VotingService:
+        async def load(account: str, key: str) -> Contest:
+            return contest
 
-    async def load_secret(key: str) -> bytes:
-        return b"secret"
+        async def load_version(account: str, key: str) -> int:
+            return contest.version
 
-    contests, topic = ContestCache(load, load_version, load_secret), VotesLog(namespace, 1)
-    addresses = AddressCounters(valkey, namespace)
-    driver = Driver(topic, partition.views, addresses, contests, log, read_cast)
-    return VotingService(topic, contests, driver, Receipts())
+        async def load_secret(key: str) -> bytes:
+            return b"secret"
+
+        contests, topic = ContestCache(load, load_version, load_secret), VotesLog(namespace, 1)
+        addresses = AddressCounters(valkey, namespace)
+        driver = Driver(topic, partition.views, addresses, contests, log, read_cast)
+        return VotingService(topic, contests, driver, Receipts())
+
+    return start
 
 
 @pytest.fixture
 async def valkey(valkey_address: str) -> AsyncIterator[Counted]:
-    connection = Coalescer(connect(ValkeySettings(valkey_url=valkey_address)))
-    await load_functions(connection)
-    yield Counted(connection)
-    await connection.close()
+    async with loaded_valkey(valkey_address) as client:
+        yield Counted(client)
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from libs.tally.errors import ViewsUnavailable
-from libs.tally.reservations import Counter, Take
+from libs.tally.reservations import Take
 from libs.views.valkey.client import ValkeyClient
-from libs.views.valkey.function_loading import load_functions, open_valkey
 from libs.views.votes.address_counters import AddressCounters
 from libs.voting.protocol.effects import AddressTaken
 from libs.voting.protocol_driver import take_all
 from tests.support.intercepted_valkey import InterceptedValkey
+from tests.support.loaded_valkey import loaded_valkey
 
 LIMIT = 2
 
@@ -42,12 +42,10 @@ class Losable(InterceptedValkey):
 
 @pytest.fixture
 async def valkey(valkey_address: str) -> AsyncIterator[Losable]:
-    client = open_valkey(valkey_address)
-    await load_functions(client)
-    losable = Losable(client)
-    yield losable
-    losable.over.set()
-    await client.close()
+    async with loaded_valkey(valkey_address) as client:
+        losable = Losable(client)
+        yield losable
+        losable.over.set()
 
 
 @pytest.fixture
@@ -55,12 +53,8 @@ def counters(valkey: Losable, namespace: str) -> AddressCounters:
     return AddressCounters(valkey, namespace)
 
 
-def counter(participant: str = "a") -> Counter:
-    return "contest", participant, "home"
-
-
 def taking(counters: AddressCounters, taker: str, *participants: str) -> asyncio.Task[AddressTaken]:
-    takes = [Take(counter(each), taker, 1, LIMIT) for each in participants or ("a",)]
+    takes = [Take(("contest", each, "home"), taker, 1, LIMIT) for each in participants or ("a",)]
     return asyncio.ensure_future(take_all(counters, takes))
 
 

@@ -9,45 +9,31 @@ from libs.tally.errors import LimitReached, ViewsUnavailable
 from libs.voting.protocol.shared_steps import Accepted, Outcome
 from libs.voting.service import VotingService
 from tests.libs.views.partition import Partition
-from tests.libs.voting.conftest import Counted, Log, service_of
+from tests.libs.voting.conftest import Counted, Serve
 from tests.support.builders import a_ballot, a_contest, a_vote
 from tests.support.eventually import eventually
 
 LIMIT = 2
 
 
-async def never_read(partition: int, offset: int) -> None:
-    return None
-
-
 @pytest.fixture
-def service(partition: Partition, valkey: Counted, namespace: str, log: Log) -> VotingService:
-    contest = a_contest(ip_restriction_per_participant=LIMIT)
-    return service_of(partition, valkey, namespace, log, contest, never_read)
+def service(serve: Serve) -> VotingService:
+    return serve(a_contest(ip_restriction_per_participant=LIMIT))
 
 
-async def cast(
-    service: VotingService, voter: str, participant: str = "a", address: str = "address", vote_id: str = ""
-) -> Outcome:
-    [outcome] = await service.cast(
-        "account", [a_vote(participant, voter=voter, vote_id=vote_id or voter, address=address)]
-    )
+async def cast(service: VotingService, voter: str, vote_id: str = "") -> Outcome:
+    [outcome] = await service.cast("account", [a_vote(voter=voter, vote_id=vote_id or voter, address="address")])
     return outcome
 
 
-async def test_the_limit_is_used_by_the_call_that_reserves(service: VotingService, valkey: Counted) -> None:
+async def test_the_limit_is_used_by_the_call_that_reserves_and_declares_the_counter(
+    service: VotingService, valkey: Counted
+) -> None:
+    """So that a cluster refuses it: the response then says that it is one."""
     await cast(service, "first")
     valkey.calls.clear()
     assert isinstance(await cast(service, "second"), Accepted)
     assert valkey.calls == {"votes_reserve": 1, "votes_confirm": 1}
-
-
-async def test_the_call_declares_the_counter_so_that_a_cluster_refuses_it(
-    service: VotingService, valkey: Counted
-) -> None:
-    """The response then says that it is one."""
-    for voter in ("first", "second"):
-        await cast(service, voter)
     partition, counter = valkey.keys["votes_reserve"]
     assert counter.endswith(":{a:contest:a:address}")
     assert partition != counter
@@ -56,23 +42,20 @@ async def test_the_call_declares_the_counter_so_that_a_cluster_refuses_it(
 async def test_votes_of_one_call_share_the_limit(service: VotingService) -> None:
     votes = [a_vote(voter=f"v{number}", vote_id=f"id{number}", address="address") for number in range(2 * LIMIT)]
     outcomes = await service.cast("account", votes)
-    assert [isinstance(outcome, Accepted) for outcome in outcomes] == [True] * LIMIT + [False] * LIMIT
-    assert {outcome.code for outcome in outcomes[LIMIT:] if isinstance(outcome, LimitReached)} == {
-        "ip_limit_reached"
-    }
+    assert [type(outcome) for outcome in outcomes] == [Accepted] * LIMIT + [LimitReached] * LIMIT
+    assert {outcome.code for outcome in outcomes if isinstance(outcome, LimitReached)} == {"ip_limit_reached"}
 
 
 async def test_votes_of_several_voters_with_the_same_id_use_the_limit_each(service: VotingService) -> None:
     """A vote id is unique per voter only."""
     outcomes = [await cast(service, f"v{number}", vote_id="same") for number in range(LIMIT + 1)]
-    assert [isinstance(outcome, Accepted) for outcome in outcomes] == [True] * LIMIT + [False]
+    assert [type(outcome) for outcome in outcomes] == [Accepted] * LIMIT + [LimitReached]
 
 
 async def test_nothing_is_used_while_the_gate_is_closed(
     partition: Partition, service: VotingService, valkey: Counted
 ) -> None:
-    fence = await partition.views.shut(0, (await partition.views.state(0)).incarnation)
-    assert fence is not None
+    fence = await partition.shut()
     casting = [asyncio.ensure_future(cast(service, f"v{number}")) for number in range(2 * LIMIT)]
     await eventually(lambda: valkey.calls["votes_lookup"] > 1)
     await partition.fold(fence)
@@ -80,12 +63,9 @@ async def test_nothing_is_used_while_the_gate_is_closed(
     assert sum(isinstance(outcome, Accepted) for outcome in outcomes) == LIMIT
 
 
-async def test_a_refused_vote_gives_its_use_back_in_the_same_call(
-    partition: Partition, valkey: Counted, namespace: str, log: Log
-) -> None:
+async def test_a_refused_vote_gives_its_use_back_in_the_same_call(serve: Serve, valkey: Counted) -> None:
     """So it holds nothing back if its caller has timed out, and takes no call more."""
-    contest = a_contest(free=Limits(1, -1), ip_restriction_per_participant=LIMIT)
-    service = service_of(partition, valkey, namespace, log, contest, never_read)
+    service = serve(a_contest(free=Limits(1, -1), ip_restriction_per_participant=LIMIT))
     await cast(service, "voter")
     valkey.calls.clear()
     for number in range(LIMIT):
@@ -97,14 +77,11 @@ async def test_a_refused_vote_gives_its_use_back_in_the_same_call(
 
 
 async def test_a_vote_that_is_not_reserved_gives_its_uses_back(
-    partition: Partition, valkey: Counted, namespace: str, log: Log, monkeypatch: pytest.MonkeyPatch
+    partition: Partition, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those of several participants were taken before, by a call of their own."""
-    positions = {"1st": 3, "2nd": 1}
-    contest = a_contest(
-        contest_type="ordering", positions=positions, free=Limits(-1, -1), ip_restriction_per_participant=LIMIT
-    )
-    service = service_of(partition, valkey, namespace, log, contest, never_read)
+    ordered = {"contest_type": "ordering", "positions": {"1st": 3, "2nd": 1}, "free": Limits(-1, -1)}
+    service = serve(a_contest(**ordered, ip_restriction_per_participant=LIMIT))
 
     async def away(requests: object) -> None:
         raise ViewsUnavailable("away", retry_after_s=1)

@@ -6,13 +6,13 @@ import pytest
 
 from libs.contracts.log_records import Appended
 from libs.tally.errors import AppendUnknown, LedgerCatchingUp
-from libs.tally.events import Fence, VoteCast
+from libs.tally.events import Event, VoteCast
 from libs.voting import batching, protocol_driver, protocol_run
 from libs.voting.batching import CALL_REQUESTS, LEAST_GROUP
 from libs.voting.protocol.shared_steps import Accepted
 from libs.voting.service import VotingService
 from tests.libs.views.partition import Partition
-from tests.libs.voting.conftest import Counted, Log, Receipts, service_of
+from tests.libs.voting.conftest import Counted, Log, Receipts, Serve
 from tests.support.builders import a_contest, a_vote
 from tests.support.eventually import eventually
 
@@ -20,17 +20,8 @@ WAITING = 200
 
 
 @pytest.fixture
-def service(partition: Partition, valkey: Counted, namespace: str, log: Log) -> VotingService:
-    async def read(partition: int, offset: int) -> None:
-        return None
-
-    return service_of(partition, valkey, namespace, log, a_contest(), read)
-
-
-async def shut(partition: Partition) -> Fence:
-    fence = await partition.views.shut(0, (await partition.views.state(0)).incarnation)
-    assert fence is not None
-    return fence
+def service(serve: Serve) -> VotingService:
+    return serve(a_contest())
 
 
 async def test_votes_of_clients_that_vote_again_share_the_calls_of_their_group(
@@ -52,14 +43,10 @@ async def test_votes_of_clients_that_vote_again_share_the_calls_of_their_group(
     assert valkey.calls == {"votes_reserve": 1, "votes_confirm": 1}
 
 
-def unknown(_: int) -> AppendUnknown:
-    return AppendUnknown("no acknowledgement")
-
-
 async def test_votes_at_a_closed_gate_ask_for_a_reservation_again_only_when_it_has_opened(
     partition: Partition, service: VotingService, valkey: Counted
 ) -> None:
-    fence = await shut(partition)
+    fence = await partition.shut()
     casting = [asyncio.ensure_future(service.cast("account", [a_vote(voter=f"v{n}")])) for n in range(WAITING)]
     await eventually(lambda: valkey.calls["votes_lookup"] > 5)
     batches = -(-WAITING // CALL_REQUESTS)
@@ -76,15 +63,20 @@ async def test_a_gate_that_stays_closed_is_answered_in_time(
     partition: Partition, service: VotingService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol_run, "GATE_WAIT_S", 0.2)
-    await shut(partition)
+    await partition.shut()
     [outcome] = await service.cast("account", [a_vote()])
     assert isinstance(outcome, LedgerCatchingUp)
     assert outcome.retry_after_s == 1
 
 
-async def test_a_vote_that_is_sent_again_is_given_the_receipt_in_the_log_whatever_signs_now(
-    partition: Partition, service: VotingService, log: Log
+async def test_a_vote_that_is_sent_again_gets_the_receipt_in_its_record_whatever_signs_now(
+    partition: Partition, serve: Serve, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    async def read(partition: int, offset: int) -> Event:
+        return log.events[0]
+
+    service = serve(a_contest(), read)
+
     async def given() -> str:
         [outcome] = await service.cast("account", [a_vote()])
         assert isinstance(outcome, Accepted), outcome
@@ -97,25 +89,9 @@ async def test_a_vote_that_is_sent_again_is_given_the_receipt_in_the_log_whateve
     assert cast.receipt == first
     await partition.fold(cast)
     assert await given() == first
-
-
-async def test_a_vote_that_another_secret_may_have_signed_gets_the_receipt_in_its_record(
-    partition: Partition, valkey: Counted, namespace: str, log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def read(partition: int, offset: int) -> VoteCast | None:
-        [cast] = log.events
-        assert isinstance(cast, VoteCast)
-        return cast
-
-    service = service_of(partition, valkey, namespace, log, a_contest(), read)
-    [first] = await service.cast("account", [a_vote()])
-    await partition.fold(log.events[0])
     monkeypatch.setattr(Receipts, "is_first", lambda self, moment: False)
     monkeypatch.setattr(Receipts, "at", lambda self, moment: b"a later secret")
-    [again] = await service.cast("account", [a_vote()])
-    assert isinstance(first, Accepted)
-    assert isinstance(again, Accepted)
-    assert (again.replayed, again.receipt) == (True, first.receipt)
+    assert await given() == first
 
 
 async def test_what_nothing_decides_is_unknown_at_its_deadline(
@@ -123,7 +99,7 @@ async def test_what_nothing_decides_is_unknown_at_its_deadline(
 ) -> None:
     monkeypatch.setattr(protocol_run, "SETTLE_WAIT_S", 0.4)
     monkeypatch.setattr(protocol_driver, "LAST_READ_WAIT_S", 0.2)
-    log.answers = unknown
+    log.answers = lambda _: AppendUnknown("no acknowledgement")
     outcomes = await service.cast("account", [a_vote(voter=f"v{n}") for n in range(3)])
     assert all(isinstance(outcome, AppendUnknown) for outcome in outcomes)
 

@@ -36,6 +36,7 @@ class Catalogue:
 
     def __post_init__(self) -> None:
         self.gate.set()
+        self.cache = self.new_cache()
 
     async def load(self, account: str, key: str) -> Contest | None:
         if self.is_away:
@@ -58,6 +59,9 @@ class Catalogue:
             raise StorageUnavailable("away", retry_after_s=1)
         return f"secret of {key}".encode()
 
+    def new_cache(self, most_contests: int = 99) -> ContestCache:
+        return ContestCache(self.load, self.load_version, self.load_secret, most_contests)
+
     def change(self, **members: object) -> None:
         """The contest's record at the next version."""
         version = self.contest.version + 1
@@ -78,155 +82,133 @@ class Ledger:
 
 
 @pytest.fixture
-async def catalogue() -> Catalogue:
-    return Catalogue()
-
-
-@pytest.fixture
-def known(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> ContestCache:
-    """Whose knowledge is old at once."""
+def catalogue(monkeypatch: pytest.MonkeyPatch) -> Catalogue:
+    """Whose cached contests are old at once."""
     monkeypatch.setattr(contest_cache, "RECENT_S", 0.0)
-    return ContestCache(catalogue.load, catalogue.load_version, catalogue.load_secret)
+    return Catalogue()
 
 
 SECRET = b"secret of contest"
 
 
-async def secret(known: ContestCache, key: str = "contest") -> bytes:
-    return await known.secret("account", key)
+async def secret(cache: ContestCache, key: str = "contest") -> bytes:
+    return await cache.secret("account", key)
 
 
-async def refreshed(known: ContestCache, before: Contest, ledger: Ledger, *in_force: int | None) -> Contest:
-    """After answers of as many partitions, all under incarnation 7."""
+async def refreshed(cache: ContestCache, before: Contest, ledger: Ledger, in_force: int | None) -> Contest:
+    """After an answer under incarnation 7."""
     unused: Any = None
-    driver = Driver(unused, cast(Any, ledger), unused, known, unused, unused)
-    done: list[asyncio.Future[Contest | TallyError]] = []
-    for partition, version in enumerate(in_force):
-        done.append(asyncio.get_running_loop().create_future())
-        steps, of = refresh(before, Stale(version, 7)), RemoveVote(before.key, "", "")
-        driver.run(steps, "account", of, partition, done[-1].set_result)
-    loaded = await asyncio.gather(*done)
-    if isinstance(loaded[0], TallyError):
-        raise loaded[0]
-    return loaded[0]
+    driver = Driver(unused, cast(Any, ledger), unused, cache, unused, unused)
+    done: asyncio.Future[Contest | TallyError] = asyncio.get_running_loop().create_future()
+    steps, of = refresh(before, Stale(in_force, 7)), RemoveVote(before.key, "", "")
+    driver.run(steps, "account", of, 0, done.set_result)
+    loaded = await done
+    if isinstance(loaded, TallyError):
+        raise loaded
+    return loaded
 
 
-async def test_a_destroyed_secret_is_forgotten_when_the_record_says_so(
-    catalogue: Catalogue, known: ContestCache
-) -> None:
-    assert await secret(known) == SECRET
+async def test_a_destroyed_secret_is_forgotten_when_the_record_says_so(catalogue: Catalogue) -> None:
+    assert await secret(catalogue.cache) == SECRET
     catalogue.change(is_erased=True)
     with pytest.raises(SecretErased):
-        await secret(known)
-    assert SECRET not in [entry.known and entry.known.secret for entry in known._entries.values()]
+        await secret(catalogue.cache)
+    assert SECRET not in [entry.known and entry.known.secret for entry in catalogue.cache._entries.values()]
 
 
-async def test_all_who_ask_at_once_share_one_look(catalogue: Catalogue, known: ContestCache) -> None:
-    await secret(known)
+async def test_all_who_ask_at_once_share_one_look(catalogue: Catalogue) -> None:
+    await secret(catalogue.cache)
     before = catalogue.looks
-    assert await asyncio.gather(*(secret(known) for _ in range(50))) == [SECRET] * 50
+    assert await asyncio.gather(*(secret(catalogue.cache) for _ in range(50))) == [SECRET] * 50
     assert catalogue.looks == before + 1
 
 
-async def test_a_view_that_is_away_stops_nobody(catalogue: Catalogue, known: ContestCache) -> None:
-    await secret(known)
-    catalogue.is_away = True
-    assert await secret(known) == SECRET
-
-
-async def test_voters_of_a_deleted_contest_are_named_no_more(catalogue: Catalogue, known: ContestCache) -> None:
-    await secret(known)
-    catalogue.version, catalogue.is_deleted = None, True
-    with pytest.raises(NotFound):
-        await secret(known)
-
-
-async def test_stale_answers_share_the_load_under_way_and_one_behind_it(
-    catalogue: Catalogue, known: ContestCache
+async def test_a_view_that_is_away_stops_nobody_but_voters_of_a_deleted_contest_are_named_no_more(
+    catalogue: Catalogue,
 ) -> None:
+    await secret(catalogue.cache)
+    catalogue.is_away = True
+    assert await secret(catalogue.cache) == SECRET
+    catalogue.is_away, catalogue.is_deleted, catalogue.version = False, True, None
+    with pytest.raises(NotFound):
+        await secret(catalogue.cache)
+
+
+async def test_stale_answers_share_the_load_under_way_and_one_behind_it(catalogue: Catalogue) -> None:
     """Answers that name the version in force need no load that begins after them; those that name none do."""
-    before = await known.get("account", "contest")
+    before = await catalogue.cache.get("account", "contest")
     catalogue.gate.clear()
     catalogue.change()
     tasks = []
     for number in range(200):
-        tasks.append(asyncio.create_task(refreshed(known, before, Ledger(), None if number % 2 else 2)))
+        tasks.append(asyncio.create_task(refreshed(catalogue.cache, before, Ledger(), None if number % 2 else 2)))
         await asyncio.sleep(0)  # each in a tick of its own
     catalogue.gate.set()
     assert {contest.version for contest in await asyncio.gather(*tasks)} == {2}
     assert catalogue.loads == 1 + 2
 
 
-async def test_what_was_loaded_already_satisfies_a_stale_answer(catalogue: Catalogue, known: ContestCache) -> None:
-    before, ledger = await known.get("account", "contest"), Ledger()
+async def test_what_was_loaded_already_satisfies_a_stale_answer(catalogue: Catalogue) -> None:
+    before, ledger = await catalogue.cache.get("account", "contest"), Ledger()
     catalogue.change()
-    await refreshed(known, before, ledger, 2)
+    await refreshed(catalogue.cache, before, ledger, 2)
     loads = catalogue.loads
-    assert (await refreshed(known, before, ledger, 2)).version == 2
+    assert (await refreshed(catalogue.cache, before, ledger, 2)).version == 2
     assert (catalogue.loads, ledger.raised) == (loads, [])
 
 
-async def test_a_secret_that_went_out_of_memory_is_no_destroyed_one(
-    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_secret_that_went_out_of_memory_is_no_destroyed_one(catalogue: Catalogue) -> None:
     """Whatever is loaded, and forgotten, between the steps of those who ask."""
-    monkeypatch.setattr(contest_cache, "RECENT_S", 0.0)
-    known = ContestCache(catalogue.load, catalogue.load_version, catalogue.load_secret, most_contests=2)
+    cache = catalogue.new_cache(most_contests=2)
     keys = [f"c{number}" for number in range(7)]
 
     async def ask(key: str, turns: int) -> None:
         for turn in range(20):
-            assert await secret(known, key) == f"secret of {key}".encode()
+            assert await secret(cache, key) == f"secret of {key}".encode()
             for _ in range((turn * turns) % 4):
                 await asyncio.sleep(0)
 
     await asyncio.gather(*(ask(key, turns) for turns, key in enumerate(keys * 3)))
-    assert len(known._entries) == 2
+    assert len(cache._entries) == 2
 
 
 async def test_what_is_in_use_is_remembered(catalogue: Catalogue) -> None:
-    known = ContestCache(catalogue.load, catalogue.load_version, catalogue.load_secret, most_contests=3)
+    cache = catalogue.new_cache(most_contests=3)
     for number in range(9):
-        await secret(known, "in use")
-        await secret(known, f"c{number}")
+        await secret(cache, "in use")
+        await secret(cache, f"c{number}")
     assert catalogue.secrets["in use"] == 1
 
 
 async def test_contests_that_do_not_exist_take_no_room(catalogue: Catalogue) -> None:
-    known = ContestCache(catalogue.load, catalogue.load_version, catalogue.load_secret, most_contests=2)
-    await secret(known)
+    cache = catalogue.new_cache(most_contests=2)
+    await secret(cache)
     catalogue.is_deleted = True
     for number in range(9):
         with pytest.raises(NotFound):
-            await secret(known, f"c{number}")
-    assert await secret(known) == SECRET
+            await secret(cache, f"c{number}")
+    assert await secret(cache) == SECRET
     assert catalogue.secrets["contest"] == 1
 
 
-async def test_a_secret_that_cannot_be_read_now_is_asked_for_again(
-    catalogue: Catalogue, known: ContestCache
-) -> None:
+async def test_a_secret_that_cannot_be_read_now_is_asked_for_again(catalogue: Catalogue) -> None:
     catalogue.storage_is_away = True
     with pytest.raises(StorageUnavailable):
-        await secret(known)
+        await secret(catalogue.cache)
     catalogue.storage_is_away = False
-    assert await secret(known) == SECRET
+    assert await secret(catalogue.cache) == SECRET
 
 
-async def test_a_contest_whose_catalogue_is_behind_is_refused_at_once(
-    catalogue: Catalogue, known: ContestCache
-) -> None:
+async def test_a_contest_whose_catalogue_is_behind_is_refused_at_once(catalogue: Catalogue) -> None:
     """Instead of being asked for again and again by each of its votes."""
-    before = await known.get("account", "contest")
+    before = await catalogue.cache.get("account", "contest")
     with pytest.raises(LedgerCatchingUp):
-        await refreshed(known, before, Ledger(is_read_too_early=True), None)
+        await refreshed(catalogue.cache, before, Ledger(is_read_too_early=True), None)
 
 
-async def test_those_who_wait_for_a_version_to_be_folded_ask_the_ledger_only_then(
-    catalogue: Catalogue, known: ContestCache
-) -> None:
-    before, ledger = await known.get("account", "contest"), Ledger()
-    waiting = [asyncio.create_task(refreshed(known, before, ledger, 2)) for _ in range(50)]
+async def test_those_who_wait_for_a_version_to_be_folded_ask_the_ledger_only_then(catalogue: Catalogue) -> None:
+    before, ledger = await catalogue.cache.get("account", "contest"), Ledger()
+    waiting = [asyncio.create_task(refreshed(catalogue.cache, before, ledger, 2)) for _ in range(50)]
     await eventually(lambda: catalogue.loads >= 4)
     assert not any(task.done() for task in waiting)
     assert catalogue.loads < 25

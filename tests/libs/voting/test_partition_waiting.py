@@ -1,6 +1,7 @@
 """Votes that wait for a partition's gate or fold: events that wake them, and the cost of waiting."""
 
 import asyncio
+from collections.abc import Awaitable
 from dataclasses import replace
 from functools import partial
 
@@ -36,6 +37,12 @@ def undecided(voter: str, incarnation: int | None = None, offset: int | None = N
     return Undecided(VoteName("contest", pseudonym(voter), "vote"), is_folded, incarnation, offset)
 
 
+async def answer(waiting: Awaitable[VoteState | None]) -> VoteState:
+    state = await waiting
+    assert state is not None
+    return state
+
+
 async def progress_of(partition: Partition) -> FoldProgress:
     progress, _ = await partition.views.lookups(0, [])
     return progress
@@ -60,19 +67,16 @@ async def test_while_nothing_moves_waiting_costs_one_call_a_poll_however_many_wa
 async def test_what_the_fold_decides_is_answered_and_the_rest_waits_on(
     partition: Partition, watch: PartitionWaiting, valkey: Counted
 ) -> None:
-    incarnation = (await progress_of(partition)).incarnation
+    incarnation = await partition.incarnation()
     waiting = {n: watch.wait_for_vote(0, undecided(f"v{n}", incarnation), soon()) for n in range(200)}
     await eventually(lambda: valkey.calls["votes"] == 200)
     await partition.fold(*(a_cast(voter=f"v{n}", incarnation=incarnation) for n in range(0, 200, 2)))
     for number in range(0, 200, 2):
-        state = await waiting[number]
-        assert state is not None
-        assert state.offset == 2 + number // 2
+        assert (await answer(waiting[number])).offset == 2 + number // 2
     assert not any(waiting[number].done() for number in range(1, 200, 2))
     await partition.fence()
     for number in range(1, 200, 2):
-        state = await waiting[number]
-        assert state is not None
+        state = await answer(waiting[number])
         assert state.status is None
         assert state.progress.ended(incarnation)
 
@@ -84,7 +88,7 @@ def looked_up(valkey: Counted, before: int) -> bool:
 async def test_a_vote_is_not_looked_up_before_the_fold_has_come_to_its_record(
     partition: Partition, watch: PartitionWaiting, valkey: Counted
 ) -> None:
-    incarnation = (await progress_of(partition)).incarnation
+    incarnation = await partition.incarnation()
     waiting = watch.wait_for_vote(0, undecided("late", incarnation, partition.end + 3), soon())
     other = watch.wait_for_vote(0, undecided("other", incarnation), soon())
     for number in range(3):
@@ -93,14 +97,12 @@ async def test_a_vote_is_not_looked_up_before_the_fold_has_come_to_its_record(
         await eventually(partial(looked_up, valkey, before))  # `other` was looked up for that
     assert valkey.calls["votes"] <= 4
     await partition.fold(a_cast(voter="late", incarnation=incarnation))
-    assert (await waiting) is not None
+    await answer(waiting)
     other.cancel()
 
 
 async def test_a_gate_that_opens_wakes_all_that_wait_at_it(partition: Partition, watch: PartitionWaiting) -> None:
-    incarnation = (await progress_of(partition)).incarnation
-    fence = await partition.views.shut(0, incarnation)
-    assert fence is not None
+    fence = await partition.shut()
     waiting = [watch.wait_for_gate(0, None, soon()) for _ in range(100)]
     await partition.fold(a_void())  # progress, but behind a shut gate
     assert await watch.wait_for_gate(0, None, soon(0.1)) is None
@@ -129,7 +131,7 @@ async def test_a_vote_that_was_seen_undecided_is_looked_up_again_only_with_progr
     assert await watch.wait_for_vote(0, anything, soon(0.1), seen) is None
     waiting = watch.wait_for_vote(0, anything, soon(), seen)
     await partition.fold(a_cast(voter="somebody else"))
-    assert await waiting is not None
+    await answer(waiting)
 
 
 class Away(VoteViews):
@@ -161,9 +163,5 @@ async def test_a_view_that_went_back_is_progress(partition: Partition, watch: Pa
     for key in await valkey.call("KEYS", f"{base}:*"):
         await valkey.call("DEL", key)
     partition.end = 0
-    fence = await partition.views.shut(0, 0)
-    assert fence is not None
-    await partition.fold(LogCreated("log"), a_cast(voter="v"), fence)
-    state = await waiting
-    assert state is not None
-    assert state.offset == 1
+    await partition.fold(LogCreated("log"), a_cast(voter="v"), await partition.shut())
+    assert (await answer(waiting)).offset == 1

@@ -10,7 +10,7 @@ from libs.tally.events import VoteCast, VoteRemoved
 from libs.tally.vote_commands import RemoveVote
 from libs.voting.service import VotingService
 from tests.libs.views.partition import Partition
-from tests.libs.voting.conftest import Counted, Log, service_of
+from tests.libs.voting.conftest import Log, Serve
 from tests.support.builders import a_contest, a_vote, pseudonym
 from tests.support.eventually import eventually
 
@@ -42,16 +42,12 @@ def reader() -> Reader:
 
 
 @pytest.fixture
-def service(partition: Partition, valkey: Counted, namespace: str, log: Log, reader: Reader) -> VotingService:
-    return service_of(partition, valkey, namespace, log, CONTEST, reader.read)
+def service(serve: Serve, reader: Reader) -> VotingService:
+    return serve(CONTEST, reader.read)
 
 
 def removals(log: Log) -> list[VoteRemoved]:
     return [event for event in log.events if isinstance(event, VoteRemoved)]
-
-
-async def pending(partition: Partition) -> int:
-    return (await partition.views.state(0)).pending
 
 
 async def test_nothing_is_reserved_while_the_votes_record_is_read(
@@ -61,7 +57,7 @@ async def test_nothing_is_reserved_while_the_votes_record_is_read(
     reader.cast = await partition.record(VOTE, granted)
     removing = asyncio.ensure_future(service.remove("account", REMOVAL))
     await eventually(lambda: reader.reading == 1)
-    assert await pending(partition) == 0
+    assert (await partition.views.state(0)).pending == 0
     reader.goes_on.set()
     assert (await removing).offset == partition.end
     assert [(event.address, event.participants) for event in removals(log)] == [(VOTE.address, ("a",))]

@@ -1,6 +1,6 @@
 """Reports of external sources with unknown appends, and around the closing."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -10,20 +10,17 @@ import pytest
 from libs.catalogue.contests.closing_record import closed
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.contracts.catalogue_events import ContestRecords, Stored
-from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appended
 from libs.contracts.topics import source_log_key, votes_topic
 from libs.contracts.votes_log import VotesLog
 from libs.tally.counts import VoteSums
 from libs.tally.errors import AppendUnknown, ContestFinal, NotAppended, NotFound, ViewsUnavailable
-from libs.tally.events import ContestClosed, ContestReopened
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.voting import source_reports
 from libs.voting.source_reports import SourceReport, SourceReporter
 from tests.support.folded_log import PARTITIONS, FoldedLog, folded_log
 
 REPORT = SourceReport("one", None, (("A", 5, 4, 3),))
-MARK = ContestClosed("contest", 1, "sms")
 
 
 def stored(key: str, **document: Any) -> Stored:
@@ -49,13 +46,11 @@ def a_closed(config: ContestRecords) -> ContestRecords:
 
 @dataclass
 class Desk:
-    """A reporter over a log that is folded at each append; `append` is how that goes."""
+    """A reporter over a log that is folded at each append."""
 
     log: FoldedLog
     partition: int
     config: ContestRecords = CONFIG
-    appended: int = 0
-    before: Callable[[], Awaitable[object]] | None = None
     fails: Exception | None = None
     lost: bool = False
 
@@ -68,27 +63,18 @@ class Desk:
 
     async def append(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Appended:
         assert (partition, key) == (self.partition, b"contest:sms")
-        self.appended += 1
-        if self.before is not None:
-            await self.before()
         if not self.lost:
-            await self.write(value)
+            await self.log.append([value], self.partition)
+            await self.log.fold(self.partition)
         if self.fails is not None:
             raise self.fails
         position = await self.log.views.position(partition)
         assert position is not None
         return Appended(partition, position.offset - 1, exact=True)
 
-    async def write(self, value: bytes) -> None:
-        await self.log.append([value], self.partition)
-        await self.log.fold(self.partition)
-
-    async def mark(self, mark: ContestClosed | ContestReopened = MARK) -> None:
-        await self.write(vote_codec.encode(mark))
-
     async def figures(self) -> dict[str, VoteSums]:
         counts = await self.log.views.counts(self.partition, "contest")
-        return {} if counts is None or "sms" not in counts.sources else dict(counts.sources["sms"].figures)
+        return dict(counts.sources["sms"].figures) if counts and "sms" in counts.sources else {}
 
 
 @pytest.fixture

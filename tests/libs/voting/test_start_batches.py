@@ -70,14 +70,10 @@ def runs() -> Runs:
 
 
 @pytest.mark.usefixtures("never")
-async def test_few_votes_start_at_once(runs: Runs) -> None:
+async def test_few_votes_start_at_once_and_many_of_one_tick_together(runs: Runs) -> None:
     await runs.add_one_by_one(*range(FEW_RUNS - 1))
     assert runs.groups == [[run] for run in range(FEW_RUNS - 1)]
-
-
-@pytest.mark.usefixtures("never")
-async def test_votes_of_one_tick_start_together(runs: Runs) -> None:
-    await runs.pass_load(10 * LEAST_GROUP)
+    await Runs().pass_load(10 * LEAST_GROUP)
 
 
 @pytest.mark.usefixtures("never")

@@ -11,7 +11,7 @@ import pytest
 from libs.contracts.votes_log import VotesLog
 from libs.tally.contest import MILLION, Limits
 from libs.tally.errors import LimitReached
-from libs.tally.reservations import Answer, GateClosed, Granted, Request, Stale, VoteTerms
+from libs.tally.reservations import Answer, GateClosed, Request, Stale
 from libs.tally.vote_commands import CastVote
 from libs.views.votes.address_counters import AddressCounters
 from libs.voting.batching import CALL_REQUESTS, ReservationBatcher
@@ -22,7 +22,8 @@ from libs.voting.protocol_run import ENDED, MOST_TOGETHER, QUEUED, SENT, Run
 from libs.voting.service import VotingService
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.partition import Partition
-from tests.libs.voting.conftest import Counted, Log, service_of
+from tests.libs.voting.conftest import Counted, Log, Serve, never_read
+from tests.libs.voting.protocol.steps import granted
 from tests.support.builders import a_contest, a_rating, a_vote
 from tests.support.eventually import eventually
 
@@ -30,13 +31,9 @@ LIMIT = 30
 CONTEST = a_contest(free=Limits(LIMIT, -1))
 
 
-async def never_read(partition: int, offset: int) -> None:
-    return None
-
-
 @pytest.fixture
-async def service(partition: Partition, valkey: Counted, namespace: str, log: Log) -> VotingService:
-    service = service_of(partition, valkey, namespace, log, CONTEST, never_read)
+async def service(valkey: Counted, log: Log, serve: Serve) -> VotingService:
+    service = serve(CONTEST)
     await service.cast("account", [a_vote(voter="first")])  # puts the configuration in force
     log.events.clear()
     valkey.calls.clear()
@@ -53,7 +50,7 @@ def recorded(log: Log) -> list[str]:
 
 async def test_they_share_a_call(service: VotingService, valkey: Counted, log: Log) -> None:
     outcomes = await service.cast("account", votes("voter", 5))
-    assert all(isinstance(outcome, Accepted) for outcome in outcomes)
+    assert {type(outcome) for outcome in outcomes} == {Accepted}
     assert valkey.calls == {"votes_reserve": 1, "votes_confirm": 1}
     assert recorded(log) == [*"01234"]
 
@@ -69,12 +66,9 @@ async def test_the_first_of_many_are_the_ones_within_the_limit(
     assert valkey.calls["votes_reserve"] == -(-(LIMIT + 20) // MOST_TOGETHER)
 
 
-async def test_one_that_uses_an_address_is_recorded_before_the_next_one(
-    partition: Partition, valkey: Counted, namespace: str, log: Log
-) -> None:
+async def test_one_that_uses_an_address_is_recorded_before_the_next_one(serve: Serve, log: Log) -> None:
     """Its answer takes a step more."""
-    contest = a_contest(contest_type="rating", ip_restriction_per_participant=30)
-    service = service_of(partition, valkey, namespace, log, contest, never_read)
+    service = serve(a_contest(contest_type="rating", ip_restriction_per_participant=30))
     await service.cast("account", [a_rating("b", MILLION, voter="first")])  # puts the configuration in force
     first = a_rating("a", MILLION, vote_id="first", address="home")
     await service.cast("account", [first, a_rating("a", 2 * MILLION, vote_id="then")])
@@ -114,17 +108,6 @@ async def test_no_call_ends_between_them(partition: Partition) -> None:
     assert calls == [CALL_REQUESTS + 1]
 
 
-async def test_one_that_is_undecided_leaves_those_after_it_undecided(partition: Partition) -> None:
-    """Alone, the second one would join the pending vote of its id."""
-    contest = a_contest(free=Limits(-1, -1))
-    await partition.grant(a_vote(vote_id="0"), contest)
-    await partition.views.reserve(0, [request_of(contest, vote) for vote in votes("voter", 256)])
-    asked = [a_vote(vote_id="one more"), a_vote(vote_id="0"), a_vote(voter="other")]
-    *own, other = await partition.views.reserve(0, [request_of(contest, vote) for vote in asked])
-    assert own == [GateClosed()] * 2
-    assert isinstance(other, Granted)
-
-
 @pytest.fixture
 def driver(partition: Partition, valkey: Counted, namespace: str, log: Log, service: VotingService) -> Driver:
     addresses = AddressCounters(valkey, namespace)
@@ -140,15 +123,11 @@ def run_both(driver: Driver, first: Steps[None], second: Steps[None]) -> "asynci
     return ended
 
 
-def granted(incarnation: int) -> Granted:
-    return Granted(False, VoteTerms(1, None, None, None, (("a", 1),)), incarnation, 0, 1, 1, 1, "plain")
-
-
 @pytest.mark.parametrize(
     ("answer", "stage"),
     [
-        pytest.param(granted(1), SENT, id="granted as the one before"),
-        pytest.param(granted(2), ENDED, id="granted under the next fence"),
+        pytest.param(granted(incarnation=1), SENT, id="granted as the one before"),
+        pytest.param(granted(incarnation=2), ENDED, id="granted under the next fence"),
         pytest.param(GateClosed(), ENDED, id="gate closed"),
         pytest.param(Stale(None, 1), ENDED, id="stale"),
     ],
@@ -196,8 +175,7 @@ def request(contest: Any, vote_id: str) -> Request:
 async def test_an_undecided_one_goes_on_when_the_one_before_it_is_sent(
     partition: Partition, driver: Driver
 ) -> None:
-    fence = await partition.views.shut(0, (await partition.views.state(0)).incarnation)
-    assert fence is not None
+    fence = await partition.shut()
     happened: list[str] = []
 
     def first() -> Steps[None]:

@@ -47,6 +47,12 @@ FROM_ADDRESS = a_vote(address="address")
 OWN_NAME = address_takers(FROM_ADDRESS.voter, FROM_ADDRESS.vote_id)[0]
 RATED = a_rating("a", address="address")
 
+AWAY = ViewsUnavailable("away")
+OVER = OverLimit(LimitScope.CONTEST, 1, 1, None, 5)
+IN_DOUBT = [granted(), AppendUnknown("no answer")]
+FENCED = VoteState(progress(8))
+"""The fold's answer for a record in doubt that a fence ended."""
+
 
 class Receipts:
     """Names a receipt by its time; of a vote from `unsure` on only the record tells it."""
@@ -78,20 +84,15 @@ def test_the_record_has_what_was_granted_and_not_the_workers_configuration() -> 
     assert isinstance(effects[1], Append)
     event = effects[1].event
     assert isinstance(event, VoteCast)
-    assert (event.config, event.max_participant, event.max_contest, event.epoch, event.incarnation) == (
-        2,
-        9,
-        8,
-        4,
-        7,
-    )
+    terms = event.config, event.max_participant, event.max_contest, event.epoch, event.incarnation
+    assert terms == (2, 9, 8, 4, 7)
 
 
 @pytest.mark.parametrize(
     ("appended", "confirmed", "offset"),
     [
         (APPENDED, False, 40),
-        (APPENDED, ViewsUnavailable("no answer"), 40),
+        (APPENDED, AWAY, 40),
         (Appended(0, -1, False), True, None),
     ],
 )
@@ -104,7 +105,7 @@ def test_what_is_not_confirmed_at_a_certain_offset_is_in_doubt(
 
 
 def test_a_record_of_unknown_outcome_is_neither_released_nor_confirmed() -> None:
-    effects, outcome = play(steps(), granted(), AppendUnknown("no answer"), None)
+    effects, outcome = play(steps(), *IN_DOUBT, None)
     assert names(effects) == ["Reserve", "Append", "AwaitRecord"]
     assert isinstance(outcome, AppendUnknown)
 
@@ -117,34 +118,35 @@ def test_a_record_that_is_certainly_not_in_the_log_is_released() -> None:
 
 
 def test_the_fold_answers_for_a_record_in_doubt() -> None:
-    _, outcome = play(steps(), granted(), AppendUnknown("no answer"), folded(VOTE.content))
+    _, outcome = play(steps(), *IN_DOUBT, folded(VOTE.content))
     assert isinstance(outcome, Accepted)
     assert (outcome.terms.accepted_at, outcome.offset, outcome.receipt) == (900, 30, "receipt at 900")
 
 
-def test_an_id_that_another_request_took_after_a_fence_is_not_ones_own() -> None:
-    _, outcome = play(steps(), granted(), AppendUnknown("no answer"), folded("other"))
-    assert isinstance(outcome, IdempotencyKeyReused)
-
-
 def test_a_record_that_a_fence_ended_is_reserved_again_as_the_same_request() -> None:
-    ended = VoteState(progress(8))
-    effects, outcome = play(steps(), granted(), AppendUnknown("no"), ended, granted(incarnation=8), APPENDED, True)
+    effects, outcome = play(steps(), *IN_DOUBT, FENCED, granted(incarnation=8), APPENDED, True)
     assert names(effects) == ["Reserve", "Append", "AwaitRecord", "Reserve", "Append", "Confirm"]
     assert effects[-1] == Confirm(8)
     assert isinstance(outcome, Accepted)
     assert not outcome.replayed
 
 
-def test_after_a_fence_a_reservation_that_fails_is_not_recorded() -> None:
-    late = ViewsUnavailable("too late")
-    _, outcome = play(steps(), granted(), AppendUnknown("no"), VoteState(progress(8)), late)
-    assert type(outcome) is LogUnavailable
+ERRORS: dict[str, tuple[list[Any], type[Exception]]] = {
+    "the id of another vote": ([IdConflict()], IdempotencyKeyReused),
+    "over a limit": ([OVER], LimitReached),
+    "a reservation that fails": ([AWAY], ViewsUnavailable),
+    "in doubt, the id of another vote": ([*IN_DOUBT, folded("other")], IdempotencyKeyReused),
+    "ended by a fence, a reservation that fails": ([*IN_DOUBT, FENCED, AWAY], LogUnavailable),
+    "no contest": ([Stale(None, 7), NotFound("gone")], NotFound),
+    "a contest that cannot be put in force": ([Stale(None, 7), CONTEST, False], LedgerCatchingUp),
+    "a contest whose putting in force fails": ([Stale(None, 7), CONTEST, AWAY], ViewsUnavailable),
+}
 
 
-def test_a_reservation_that_fails_is_its_error() -> None:
-    error = ViewsUnavailable("away")
-    assert play(steps(), error)[1] is error
+@pytest.mark.parametrize(("replies", "error"), ERRORS.values(), ids=ERRORS)
+def test_a_vote_that_cannot_be_cast_ends_with_an_error(replies: list[Any], error: type[Exception]) -> None:
+    _, outcome = play(steps(), *replies)
+    assert type(outcome) is error
 
 
 def test_a_closed_gate_is_waited_for_each_time_for_progress() -> None:
@@ -171,12 +173,6 @@ def test_a_version_in_force_is_loaded_and_only_a_later_one_is_put_in_force() -> 
     assert effects[-1] == PutInForce(loaded, 7)
 
 
-@pytest.mark.parametrize("failing", [[NotFound("gone")], [CONTEST, False], [CONTEST, ViewsUnavailable("away")]])
-def test_a_configuration_that_cannot_be_had_ends_the_vote(failing: list[Any]) -> None:
-    _, outcome = play(steps(), Stale(None, 7), *failing)
-    assert isinstance(outcome, NotFound | LedgerCatchingUp | ViewsUnavailable)
-
-
 def test_a_repeated_vote_gets_its_first_answer() -> None:
     _, outcome = play(steps(), duplicate())
     assert isinstance(outcome, Accepted)
@@ -188,7 +184,7 @@ def test_a_repeated_vote_gets_its_first_answer() -> None:
     "began",
     [
         [duplicate()],
-        [granted(), AppendUnknown("no answer"), folded(VOTE.content)],
+        [*IN_DOUBT, folded(VOTE.content)],
         [granted(joined=True), APPENDED, True, folded(VOTE.content)],
     ],
     ids=["folded", "in doubt", "pending"],
@@ -207,14 +203,6 @@ def test_an_id_that_a_refund_used_up_has_no_record_with_a_receipt() -> None:
     _, outcome = play(steps(receipts=Receipts(900)), duplicate(VoteStatus.REMOVED), None)
     assert isinstance(outcome, Accepted)
     assert outcome.receipt == "receipt at 900"
-
-
-@pytest.mark.parametrize(
-    ("answer", "kind"),
-    [(IdConflict(), IdempotencyKeyReused), (OverLimit(LimitScope.CONTEST, 1, 1, None, 5), LimitReached)],
-)
-def test_refusals_are_errors_for_the_voter(answer: Any, kind: type[Exception]) -> None:
-    assert isinstance(play(steps(), answer)[1], kind)
 
 
 def test_a_vote_that_its_contest_refuses_is_reserved_without_a_selection() -> None:
@@ -247,43 +235,28 @@ def test_an_exhausted_address_is_refused_and_uses_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "gives"),
+    ("replies", "gives"),
     [
-        (NotRunning(5), True),
-        (OverLimit(LimitScope.CONTEST, 1, 1, None, 5), True),
-        (IdConflict(), True),  # the other vote of the id has a hold of its own
-        (duplicate(VoteStatus.COUNTED), False),
-        (duplicate(VoteStatus.REPLACED), False),
-        (duplicate(VoteStatus.VOIDED), False),
-        (duplicate(VoteStatus.REMOVED), True),
+        ([NotRunning(5)], True),
+        ([OVER], True),
+        ([IdConflict()], True),  # the other vote of the id has a hold of its own
+        ([duplicate(VoteStatus.COUNTED)], False),
+        ([duplicate(VoteStatus.REPLACED)], False),
+        ([duplicate(VoteStatus.VOIDED)], False),
+        ([duplicate(VoteStatus.REMOVED)], True),
+        ([granted(), NotAppended("no"), None], True),  # after its reservation is released
+        ([*IN_DOUBT, None], False),
+        ([*IN_DOUBT, FENCED, OVER], True),  # an attempt uses the address once
     ],
 )
-def test_a_vote_that_is_refused_or_was_removed_gives_its_address_back(answer: Any, gives: bool) -> None:
-    effects, _ = play(steps(LIMITED, FROM_ADDRESS), AddressTaken(("a",)), answer, *[None] * gives)
+def test_a_vote_that_is_refused_removed_or_not_recorded_gives_its_address_back(
+    replies: list[Any], gives: bool
+) -> None:
+    effects, _ = play(steps(LIMITED, FROM_ADDRESS), AddressTaken(("a",)), *replies, *[None] * gives)
+    given = [effect for effect in effects if isinstance(effect, GiveAddress)]
+    assert given == [GiveAddress("address", (("a", OWN_NAME),))] * gives
     assert isinstance(effects[-1], GiveAddress) == gives
-    assert not gives or effects[-1] == GiveAddress("address", (("a", OWN_NAME),))
-
-
-def test_a_vote_that_is_not_in_the_log_gives_its_address_back_after_its_reservation() -> None:
-    effects, _ = play(steps(LIMITED, FROM_ADDRESS), AddressTaken(("a",)), granted(), NotAppended("no"), None, None)
-    assert names(effects[-2:]) == ["Release", "GiveAddress"]
-
-
-def test_a_vote_in_doubt_keeps_its_address() -> None:
-    unknown = AppendUnknown("no")
-    effects, _ = play(steps(LIMITED, FROM_ADDRESS), AddressTaken(("a",)), granted(), unknown, None)
-    assert "GiveAddress" not in names(effects)
-
-
-def test_what_was_used_before_a_fence_is_given_back_by_the_refusal_after_it() -> None:
-    """An attempt uses the address once."""
-    doubt = [granted(), AppendUnknown("no"), VoteState(progress(8))]
-    refused = OverLimit(LimitScope.CONTEST, 1, 1, None, 5)
-    effects, _ = play(steps(LIMITED, FROM_ADDRESS), AddressTaken(("a",)), *doubt, refused, None)
-    assert effects[-1] == GiveAddress("address", (("a", OWN_NAME),))
 
 
 def test_an_address_that_cannot_be_counted_ends_the_vote() -> None:
-    error = ViewsUnavailable("away")
-    effects, outcome = play(steps(LIMITED, FROM_ADDRESS), error)
-    assert (names(effects), outcome) == (["TakeAddress"], error)
+    assert play(steps(LIMITED, FROM_ADDRESS), AWAY)[1] is AWAY

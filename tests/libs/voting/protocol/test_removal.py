@@ -15,7 +15,7 @@ from libs.tally.errors import (
     ViewsUnavailable,
     VoteRemovalNotAllowed,
 )
-from libs.tally.events import VoteRemoved, address_takers
+from libs.tally.events import VoteCast, VoteRemoved, address_takers
 from libs.tally.reservations import (
     GateClosed,
     NotCounted,
@@ -59,16 +59,15 @@ def test_a_removal_is_reserved_appended_and_confirmed(steps: Any, reason: str) -
     assert outcome == Removed(5, 40)
 
 
-def test_the_votes_record_is_read_before_anything_is_reserved_and_its_address_given_back_at_last() -> None:
-    effects, _ = play(removing(LIMITED), a_cast(address="address"), GRANTED, APPENDED, True, None)
-    assert names(effects) == ["ReadVote", "ReserveRemoval", "Append", "Confirm", "GiveAddress"]
+@pytest.mark.parametrize("cast", [a_cast(address="address"), None], ids=["read", "not to be had"])
+def test_the_votes_record_is_read_before_anything_is_reserved_and_its_address_given_back_at_last(
+    cast: VoteCast | None,
+) -> None:
+    """A record that cannot be read stops no removal."""
+    effects, outcome = play(removing(LIMITED), cast, GRANTED, APPENDED, True, *[None] * bool(cast))
     uses = tuple(("a", taker) for taker in address_takers(REMOVAL.voter, REMOVAL.vote_id))
-    assert effects[-1] == GiveAddress("address", uses, removed=True)
-
-
-def test_a_record_that_cannot_be_read_stops_no_removal() -> None:
-    effects, outcome = play(removing(LIMITED), None, GRANTED, APPENDED, True)
-    assert names(effects) == ["ReadVote", "ReserveRemoval", "Append", "Confirm"]
+    assert names(effects[:4]) == ["ReadVote", "ReserveRemoval", "Append", "Confirm"]
+    assert effects[4:] == [GiveAddress("address", uses, removed=True)] * bool(cast)
     assert outcome == Removed(5, 40)
 
 
@@ -88,31 +87,31 @@ def test_a_removal_that_a_fence_ended_is_reserved_again(status: VoteStatus) -> N
 
 
 def test_a_removal_in_doubt_is_answered_by_the_fold_or_unknown() -> None:
-    _, outcome = play(removing(), GRANTED, AppendUnknown("no"), folded(PAID.content, VoteStatus.REMOVED))
-    assert outcome == Removed(5, None)
-    _, outcome = play(removing(), GRANTED, AppendUnknown("no"), None)
-    assert isinstance(outcome, LogUnavailable)
-    state = VoteState(progress(), status=VoteStatus.COUNTED, removal_waits=True)
-    assert play(refunding(), GRANTED, AppendUnknown("no"), state)[1] == Removed(5, None)
-
-
-def test_what_no_longer_counts_needs_no_removal() -> None:
-    assert play(removing(), NotCounted(VoteStatus.REPLACED, 30))[1] == Removed(5, None)
-    assert play(refunding(), NotCounted(VoteStatus.VOIDED, 30))[1] == Removed(5, None)
+    in_doubt = GRANTED, AppendUnknown("no")
+    waiting = VoteState(progress(), status=VoteStatus.COUNTED, removal_waits=True)
+    assert play(removing(), *in_doubt, folded(PAID.content, VoteStatus.REMOVED))[1] == Removed(5, None)
+    assert play(refunding(), *in_doubt, waiting)[1] == Removed(5, None)
+    assert isinstance(play(removing(), *in_doubt, None)[1], LogUnavailable)
 
 
 @pytest.mark.parametrize(
-    ("answer", "kind"),
+    ("steps", "answer", "outcome"),
     [
-        (NotCounted(VoteStatus.VOIDED, 30), VoteRemovalNotAllowed),
-        (Paid(), VoteRemovalNotAllowed),
-        (RefusedByCaller(5), VoteRemovalNotAllowed),
-        (Unknown(), NotFound),
-        (ViewsUnavailable("away"), ViewsUnavailable),
+        (removing, NotCounted(VoteStatus.REPLACED, 30), Removed),
+        (refunding, NotCounted(VoteStatus.VOIDED, 30), Removed),
+        (removing, NotCounted(VoteStatus.VOIDED, 30), VoteRemovalNotAllowed),
+        (removing, Paid(), VoteRemovalNotAllowed),
+        (removing, RefusedByCaller(5), VoteRemovalNotAllowed),
+        (removing, Unknown(), NotFound),
+        (removing, ViewsUnavailable("away"), ViewsUnavailable),
     ],
 )
-def test_a_voter_is_refused(answer: Any, kind: type[Exception]) -> None:
-    assert isinstance(play(removing(), answer)[1], kind)
+def test_what_does_not_count_needs_no_removal_and_a_voter_is_refused_others(
+    steps: Any, answer: Any, outcome: type[object]
+) -> None:
+    _, found = play(steps(), answer)
+    assert type(found) is outcome
+    assert outcome is not Removed or found == Removed(5, None)
 
 
 def test_a_pending_vote_is_waited_for_each_time_for_progress() -> None:
