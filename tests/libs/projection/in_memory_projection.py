@@ -2,12 +2,16 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 
 from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.topics import Topic
+from libs.projection.partition_worker import PartitionWorker
+from libs.projection.projection_interface import Projection
 from libs.tally.errors import ViewsUnavailable
 from libs.views.valkey.partition_reads import Group, Mark
+from tests.support.eventually import eventually
 
 
 class Views:
@@ -21,6 +25,8 @@ class Views:
         """Partitions whose fold raises an unexpected error."""
         self.goes_back: Position | None = None
         """Where the view is put during the next fold, which is refused then."""
+        self.begun = 0
+        """Folds that were begun."""
         self.refusals = 0
 
     def groups(self, partitions: Iterable[int]) -> list[Group]:
@@ -35,6 +41,40 @@ class Views:
         return [value for values in self.values.values() for value in values]
 
 
+class Steering:
+    """Records what a fold asks of its source."""
+
+    def __init__(self) -> None:
+        self.sought: list[int] = []
+        self.is_paused = False
+
+    def seek(self, partition: int, offset: int) -> None:
+        self.sought.append(offset)
+
+    def pause(self, partition: int) -> None:
+        self.is_paused = True
+
+    def resume(self, partition: int) -> None:
+        self.is_paused = False
+
+
+@asynccontextmanager
+async def folding(projection: Projection, source: Steering) -> AsyncIterator[PartitionWorker]:
+    """Run the fold of partition 0, placed where the view stands."""
+
+    async def place(partition: int) -> Position:
+        return await projection.position(partition) or Position("log", 0)
+
+    worker = PartitionWorker(projection, 0, source, place, lambda: None)
+    task = asyncio.create_task(worker.run())
+    try:
+        await eventually(lambda: worker.position)
+        yield worker
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
 class MemoryProjection:
     """Keeps every folded value but LogCreated's, in order."""
 
@@ -46,7 +86,6 @@ class MemoryProjection:
         self.views = views
         self.hold = hold
         """Folds wait for it, if given, between reading their batch and applying it."""
-        self.calls: list[tuple[int, Position, int]] = []
 
     async def position(self, partition: int) -> Position | None:
         if self.views.away:
@@ -55,7 +94,7 @@ class MemoryProjection:
 
     async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> None:
         assert [record.offset for record in records] == list(range(start.offset, start.offset + len(records)))
-        self.calls.append((partition, start, len(records)))
+        self.views.begun += 1
         await asyncio.sleep(0)
         if self.hold is not None:
             await self.hold.wait()

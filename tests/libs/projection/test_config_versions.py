@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -17,7 +17,6 @@ from libs.tally.events import LogCreated
 from libs.tally.reservations import Stale
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.client import ValkeyClient
-from libs.views.valkey.function_loading import load_functions, open_valkey
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.partition import Partition
 from tests.support.builders import a_contest, a_vote
@@ -61,17 +60,9 @@ class Fold:
         self.projection = CatalogueProjection(self.topic, self.views, ConfigVersions(self.votes, partitions))
         self.records = [LogRecord(0, 1, catalogue_codec.encode(LogCreated("log")))]
 
-    async def begin(self) -> None:
-        await self.fold(0)
-        await make_fresh(self.views.fresh, self.partition)
-
-    async def fold(self, start: int) -> None:
-        await self.projection.fold(self.partition, Position("log", start), self.records[start:])
-
-    async def fold_on(self) -> None:
-        position = await self.views.position(self.partition)
-        assert position is not None
-        await self.fold(position.offset)
+    async def fold(self) -> None:
+        start = await self.views.position(self.partition) or Position("log", 0)
+        await self.projection.fold(self.partition, start, self.records[start.offset :])
 
     async def write(self, resource: str, key: str = CONTEST, *, change: bool = False) -> str:
         """Fold a record's creation or change; return its command's id. A fold that failed is repeated."""
@@ -81,7 +72,7 @@ class Fold:
         written |= {"resource": resource, "key": key, "contest": contest, "record": "{}"}
         event = RecordChanged(**written, expected_version=offset - 1) if change else RecordCreated(**written)
         self.records.append(LogRecord(offset, 1, catalogue_codec.encode(event)))
-        await self.fold_on()
+        await self.fold()
         return event.command_id
 
     async def is_decided(self, command: str) -> bool:
@@ -95,25 +86,17 @@ class Fold:
 
 
 @pytest.fixture
-async def valkey(valkey_address: str) -> AsyncIterator[ValkeyClient]:
-    client = open_valkey(valkey_address)
-    await load_functions(client)
-    yield client
-    await client.close()
-
-
-@pytest.fixture
 async def fold(valkey: ValkeyClient, namespace: str) -> Fold:
     fold = Fold(valkey, namespace)
-    await fold.begin()
+    await fold.fold()
+    await make_fresh(fold.views.fresh, fold.partition)
     return fold
 
 
 async def test_a_change_that_waits_stops_no_votes_in_other_partitions(fold: Fold) -> None:
     await fold.write("contests")
     former = a_contest(version=1)
-    await fold.ledger.fence()
-    await fold.votes.put_in_force(0, former, (await fold.votes.state(0)).incarnation)
+    await fold.votes.put_in_force(0, former, await fold.ledger.fence())
     fold.votes.lost = {2}
     with pytest.raises(ViewsUnavailable):
         await fold.write("contests", change=True)

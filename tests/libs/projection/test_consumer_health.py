@@ -15,8 +15,7 @@ from libs.projection.log_identity import LogIdentities
 from libs.projection.partition_worker import PartitionWorker
 from libs.projection.settings import ProjectorSettings
 from libs.tally.errors import LogUnavailable
-from tests.libs.projection.in_memory_projection import MemoryProjection, Views
-from tests.libs.projection.test_partition_worker import Steering
+from tests.libs.projection.in_memory_projection import MemoryProjection, Steering, Views
 
 PARTITIONS = 8
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -16,9 +16,7 @@ from libs.projection.fencing import CATALOGUE_WAIT_S, CLOCK_TOLERANCE_S, Fencer
 from libs.tally.contest import Contest
 from libs.tally.events import Fence, LogCreated
 from libs.tally.reservations import Granted, Stale
-from libs.views.valkey.client import Coalescer, connect
-from libs.views.valkey.function_loading import load_functions
-from libs.views.valkey.settings import ValkeySettings
+from libs.views.valkey.client import ValkeyClient
 from libs.views.votes.reply_types import PartitionState
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.partition import Partition
@@ -88,41 +86,35 @@ class Steered:
         await self.fencer._check(0)
         return len(self.fences)
 
-    async def shut(self) -> None:
-        """Close the gate, as a restart of the server would."""
-        await self.partition.views.shut(0, (await self.state()).incarnation)
-
     async def state(self) -> PartitionState:
         return await self.partition.views.state(0)
 
 
 @pytest.fixture
-async def steered(valkey_address: str, namespace: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Steered]:
-    valkey = Coalescer(connect(ValkeySettings(valkey_url=valkey_address)))
-    await load_functions(valkey)
+async def steered(valkey: ValkeyClient, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Steered:
     steered = Steered(Partition(VoteViews(valkey, namespace, 2)))
     monkeypatch.setattr(fencing, "time", steered)
     assert await steered.look() == 1
-    yield steered
-    await valkey.close()
+    return steered
 
 
-async def test_a_lost_reservation_is_fenced_though_valkeys_clock_steps_back(steered: Steered) -> None:
+@pytest.mark.parametrize(
+    ("step_us", "waits_s", "fences"),
+    [
+        pytest.param(-HOUR_US, PATIENCE_S + 0.1, 2, id="a lost one is fenced though Valkey's clock steps back"),
+        pytest.param(HOUR_US, PATIENCE_S - 0.1, 1, id="a step forward puts nothing in doubt"),
+    ],
+)
+async def test_a_reservation_is_in_doubt_by_the_fencers_clock(
+    steered: Steered, step_us: int, waits_s: float, fences: int
+) -> None:
     await steered.partition.grant(a_vote())
     await steered.look()
-    steered.valkey_step_us = -HOUR_US
-    await steered.look(PATIENCE_S + 0.1)
-    assert await steered.look() == 2
+    steered.valkey_step_us = step_us
+    await steered.look(waits_s)
+    assert await steered.look() == fences
     state = await steered.state()
-    assert (state.open, state.pending) == (True, 0)
-
-
-async def test_a_step_forward_puts_nothing_in_doubt(steered: Steered) -> None:
-    await steered.partition.grant(a_vote())
-    await steered.look()
-    steered.valkey_step_us = HOUR_US
-    await steered.look(PATIENCE_S - 0.1)
-    assert await steered.look() == 1
+    assert (state.open, state.pending) == (True, 2 - fences)
 
 
 async def test_votes_that_come_and_go_are_in_no_doubt_while_the_clock_stands_still(steered: Steered) -> None:
@@ -137,18 +129,18 @@ async def test_votes_that_come_and_go_are_in_no_doubt_while_the_clock_stands_sti
     assert await steered.look() == 1
 
 
-async def test_a_clock_is_not_moved_by_the_word_of_one_other(steered: Steered) -> None:
+async def test_a_clock_is_not_moved_by_the_word_of_one_other_or_by_the_difference_of_machines(
+    steered: Steered,
+) -> None:
     """Whichever of Valkey's and the process's clock has stepped back."""
-    moment = (await steered.state()).now + HOUR_US
+    now = (await steered.state()).now
+    await steered.partition.set_clock(now + int((CLOCK_TOLERANCE_S - 1) * 1_000_000))
+    assert await steered.look() == 1
+    moment = now + HOUR_US
     await steered.partition.set_clock(moment)
     steered.time_ns = lambda: moment * 1000
     assert await steered.look() == 1
     steered.time_ns, steered.valkey_step_us = time.time_ns, HOUR_US
-    assert await steered.look() == 1
-
-
-async def test_clocks_that_differ_as_those_of_machines_do_end_nothing(steered: Steered) -> None:
-    await steered.partition.set_clock((await steered.state()).now + int((CLOCK_TOLERANCE_S - 1) * 1_000_000))
     assert await steered.look() == 1
 
 
@@ -173,21 +165,17 @@ async def test_a_catalogue_partition_that_cannot_be_folded_shuts_out_its_own_con
 ) -> None:
     """They are admitted by what was read once it was folded."""
     views = steered.partition.views
-    await views.shut(0, (await steered.state()).incarnation)
+    await steered.partition.shut()
     steered.catalogue, steered.catalogue_end = {0: 5, 1: 4}, 5
     await steered.look()
     assert await steered.look(CATALOGUE_WAIT_S + 0.1) == 2
-    n = (await steered.state()).incarnation
-    assert (await steered.state()).open
+    state = await steered.state()
+    assert state.open
     other, behind, folded = contest_of(0, 5), contest_of(1, 4), contest_of(1, 5)
-    assert await views.put_in_force(0, other, n)
-    assert not await views.put_in_force(0, behind, n)
-    for contest, admitted in ((other, True), (behind, False)):
+    for contest, admitted in ((other, True), (behind, False), (folded, True)):
+        assert await views.put_in_force(0, contest, state.incarnation) == admitted
         [answer] = await views.reserve(0, [request_of(contest, a_vote(contest=contest.key))])
         assert isinstance(answer, Granted if admitted else Stale)
-    assert await views.put_in_force(0, folded, n)
-    [answer] = await views.reserve(0, [request_of(folded, a_vote(contest=folded.key))])
-    assert isinstance(answer, Granted)
 
 
 async def test_a_partition_whose_server_hangs_delays_no_fence_of_another(steered: Steered) -> None:
@@ -203,7 +191,7 @@ async def test_a_partition_whose_server_hangs_delays_no_fence_of_another(steered
     fencing_both = asyncio.create_task(steered.fencer.run())
     try:
         for earlier in (1, 2):
-            await steered.shut()
+            await steered.partition.shut()  # as a restart of the server would
             await eventually(lambda: len(steered.fences) > earlier)  # noqa: B023
             await eventually(lambda: is_open(steered))
     finally:

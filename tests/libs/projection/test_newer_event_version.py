@@ -1,6 +1,5 @@
 """A fold stops at an event of a newer version, and goes on in a process that supports the type."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,9 +8,9 @@ import pytest
 from libs.contracts.codec import Undecodable, UnknownEvent, vote_codec
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import catalogue_topic, purchases_topic
-from libs.projection.partition_worker import PartitionWorker
 from libs.projection.projection_interface import NewerEvent, Projection
 from libs.projection.record_projections import CatalogueProjection, PurchasesProjection, no_votes
+from tests.libs.projection.in_memory_projection import Steering, folding
 from tests.support.eventually import eventually
 
 NEWER = b'{"type":"VoteCast.2","weight":3}'
@@ -67,35 +66,13 @@ async def test_records_and_purchases_before_it_are_folded(make: Callable[[Any], 
     assert stopped.value.offset == 3
 
 
-class Consumer:
-    """A source of records that notes whether it is paused."""
-
-    paused = False
-
-    def seek(self, partition: int, offset: int) -> None: ...
-
-    def pause(self, partition: int) -> None:
-        self.paused = True
-
-    def resume(self, partition: int) -> None:
-        self.paused = False
-
-
 async def test_a_worker_waits_at_it_says_why_and_asks_for_an_upgrade(caplog: pytest.LogCaptureFixture) -> None:
-    views, consumer = Stored(), Consumer()
-
-    async def place(partition: int) -> Position:
-        return await views.position(partition)
-
-    worker = PartitionWorker(catalogue(views), 0, consumer, place, lambda: None)
-    task = asyncio.create_task(worker.run())
-    await eventually(lambda: worker.position is not None)
-    worker.offer([LogRecord(at, 1, value) for at, value in enumerate((CREATED, CREATED, NEWER, CREATED))])
-    await eventually(lambda: worker.stalled_since is not None)
-    assert consumer.paused
-    assert worker.position == Position("log", 2)
+    views, source = Stored(), Steering()
+    async with folding(catalogue(views), source) as worker:
+        worker.offer([LogRecord(at, 1, value) for at, value in enumerate((CREATED, CREATED, NEWER, CREATED))])
+        await eventually(lambda: worker.stalled_since is not None)
+        assert source.is_paused
+        assert worker.position == Position("log", 2)
     assert views.offsets == [0, 1]
     [line] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert "unknown type VoteCast.2 at offset 2: a newer version wrote it. Upgrade this process" in line
-    task.cancel()
-    await asyncio.wait([task])

@@ -1,6 +1,5 @@
 """The fold of one partition, with exact control of when batches arrive."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
 
@@ -9,25 +8,8 @@ import pytest
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Topic
 from libs.projection.partition_worker import PartitionWorker
-from tests.libs.projection.in_memory_projection import MemoryProjection, Views
+from tests.libs.projection.in_memory_projection import MemoryProjection, Steering, Views, folding
 from tests.support.eventually import eventually
-
-
-class Steering:
-    """Records what the fold asks of its source."""
-
-    def __init__(self) -> None:
-        self.sought: list[int] = []
-        self.is_paused = False
-
-    def seek(self, partition: int, offset: int) -> None:
-        self.sought.append(offset)
-
-    def pause(self, partition: int) -> None:
-        self.is_paused = True
-
-    def resume(self, partition: int) -> None:
-        self.is_paused = False
 
 
 def records(begin: int, end: int) -> list[LogRecord]:
@@ -47,17 +29,9 @@ def source() -> Steering:
 @pytest.fixture
 async def fold(views: Views, source: Steering) -> AsyncIterator[PartitionWorker]:
     """Placed at offset 0."""
-
-    async def place(partition: int) -> Position:
-        return views.positions.get(partition, Position("log", 0))
-
-    fold = PartitionWorker(MemoryProjection(Topic("t", 1), views), 0, source, place, lambda: None)
-    task = asyncio.create_task(fold.run())
-    await eventually(lambda: fold.position)
-    source.sought.clear()
-    yield fold
-    task.cancel()
-    await asyncio.wait([task])
+    async with folding(MemoryProjection(Topic("t", 1), views), source) as fold:
+        source.sought.clear()
+        yield fold
 
 
 async def folded(views: Views, end: int) -> None:
@@ -100,14 +74,7 @@ async def test_a_view_that_has_not_begun_is_not_sought_again_while_its_first_rec
 ) -> None:
     """Each seek discards the fetch in flight: a broker slower than the check would never get to deliver."""
     projection = CountedProjection(Topic("t", 1), views)
-
-    async def place(partition: int) -> Position:
-        return views.positions.get(partition, Position("log", 0))
-
-    fold = PartitionWorker(projection, 0, source, place, lambda: None)
-    task = asyncio.create_task(fold.run())
-    try:
-        await eventually(lambda: fold.position)
+    async with folding(projection, source) as fold:
         for _ in range(3):
             before = projection.checks
             fold.check_view()
@@ -118,9 +85,6 @@ async def test_a_view_that_has_not_begun_is_not_sought_again_while_its_first_rec
         del views.positions[0], views.values[0]
         fold.check_view()
         await eventually(lambda: source.sought == [0, 0])
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
 
 
 async def test_a_stalled_partition_is_paused_once_it_has_records(

@@ -1,7 +1,5 @@
 """A record that cannot be folded is named in the log of the projector."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.support.builders import a_cast
@@ -9,7 +7,7 @@ from tests.support.folded_log import folded_log
 
 
 async def test_a_quarantined_record_is_logged_with_its_place_and_reason(
-    kafka: str, valkey_address: str, namespace: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    kafka: str, valkey_address: str, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with folded_log(kafka, valkey_address, namespace) as log:
         await log.append([a_cast(), b"poison"])

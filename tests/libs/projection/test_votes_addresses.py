@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
@@ -10,11 +9,9 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import votes_topic
 from libs.projection.votes_projection import VotesProjection
-from libs.tally.events import Event, LogCreated, VoteCast, address_takers
+from libs.tally.events import Event, Fence, LogCreated, VoteCast, address_takers
 from libs.tally.reservations import AddressAnswer, Take, Taken
-from libs.views.valkey.client import Coalescer, connect
-from libs.views.valkey.function_loading import load_functions
-from libs.views.valkey.settings import ValkeySettings
+from libs.views.valkey.client import ValkeyClient
 from libs.views.votes.address_counters import AddressCounters
 from tests.support.builders import a_cast, a_removal, pseudonym
 from tests.support.intercepted_valkey import CountedValkey
@@ -26,7 +23,7 @@ ADDRESSES = ("home", "office")
 class Subject:
     """One partition: its log, appended long ago, and the projection that folds it."""
 
-    def __init__(self, valkey: Coalescer, namespace: str) -> None:
+    def __init__(self, valkey: ValkeyClient, namespace: str) -> None:
         self.valkey = CountedValkey(valkey)
         self.views = VoteViews(self.valkey, namespace, 1)
         self.addresses = AddressCounters(self.valkey, namespace)
@@ -41,25 +38,25 @@ class Subject:
         await self.catch_up()
 
     async def catch_up(self) -> None:
+        """Fold what was not; calls are those of this fold."""
         start = await self.views.position(0) or Position("log", 0)
+        self.valkey.calls.clear()
         await self.projection.fold(0, start, self.log[start.offset :])
 
-    async def open_gate(self) -> int:
+    async def shut(self) -> Fence:
         fence = await self.views.shut(0, (await self.views.state(0)).incarnation)
         assert fence is not None
-        await self.fold(*([] if self.log else [LogCreated("log")]), fence)
-        return fence.incarnation
+        return fence
 
-    async def vote(self, number: int, address: str, **changes: Any) -> VoteCast:
+    async def vote(self, number: int, address: str) -> VoteCast:
         """A vote as ingestion counts and records it."""
-        given: dict[str, Any] = {
-            "voter": f"voter{number}",
-            "vote_id": f"vote{number}",
-            "address": pseudonym(address),
-            "incarnation": (await self.views.state(0)).incarnation,
-            "accepted_at": int(time.time() * 1_000_000),
-        }
-        cast = a_cast(**{**given, **changes})
+        cast = a_cast(
+            voter=f"voter{number}",
+            vote_id=f"vote{number}",
+            address=pseudonym(address),
+            incarnation=(await self.views.state(0)).incarnation,
+            accepted_at=int(time.time() * 1_000_000),
+        )
         await self.addresses.take([Take((cast.contest, "a", cast.address or ""), own_name(cast), 1, -1)])
         return cast
 
@@ -76,17 +73,13 @@ class Subject:
 
 
 @pytest.fixture
-async def subject(valkey_address: str, namespace: str) -> AsyncIterator[Subject]:
+async def subject(valkey: ValkeyClient, namespace: str) -> AsyncIterator[Subject]:
     """With its gate open, and eight votes in its log."""
-    valkey = Coalescer(connect(ValkeySettings(valkey_url=valkey_address)))
-    await load_functions(valkey)
     subject = Subject(valkey, namespace)
-    await subject.open_gate()
+    await subject.fold(LogCreated("log"), await subject.shut())
     await subject.fold(*[await subject.vote(number, ADDRESSES[number % 2]) for number in range(8)])
-    subject.valkey.calls.clear()
     yield subject
     await subject.forget()
-    await valkey.close()
 
 
 def own_name(cast: VoteCast) -> str:
@@ -98,9 +91,7 @@ def counted_again(subject: Subject) -> int:
 
 
 async def test_a_fold_that_lags_costs_no_call_for_addresses(subject: Subject) -> None:
-    votes = [await subject.vote(number, "home") for number in range(8, 16)]
-    subject.valkey.calls.clear()
-    await subject.fold(*votes)
+    await subject.fold(*[await subject.vote(number, "home") for number in range(8, 16)])
     assert not counted_again(subject)
     assert await subject.used("home") == 12
 
@@ -124,9 +115,7 @@ async def test_what_a_restarted_server_may_have_lost_is_counted_again(subject: S
 async def test_what_was_lost_is_counted_again_though_the_gate_opens_behind_it(subject: Subject) -> None:
     lost = await subject.vote(8, "home")
     await subject.forget()
-    fence = await subject.views.shut(0, 0)
-    assert fence is not None
-    await subject.fold(lost, fence)
+    await subject.fold(lost, await subject.shut())
     assert [await subject.used(address) for address in ADDRESSES] == [5, 4]
 
 
@@ -142,11 +131,5 @@ async def test_a_removal_makes_room_again(subject: Subject) -> None:
 
 
 async def test_what_is_folded_at_once_asks_nothing_of_the_gate(subject: Subject) -> None:
-    votes = [await subject.vote(number, "home") for number in range(8, 16)]
-    subject.valkey.calls.clear()
-    start = len(subject.log)
-    for event in votes:
-        now = int(time.time() * 1000) + 5_000
-        subject.log.append(LogRecord(len(subject.log), now, vote_codec.encode(event)))
-    await subject.projection.fold(0, Position("log", start), subject.log[start:])
+    await subject.fold(*[await subject.vote(number, "home") for number in range(8, 16)], age_s=-5)
     assert set(subject.valkey.calls) == {"votes_apply"}
