@@ -6,7 +6,6 @@
 local host = ...
 
 local keys = {}  -- name -> { kind =, value =, order = (zset: sorted members, nil: to be sorted) }
-local writes = 0
 local functions = {}
 
 local type, tostring, tonumber, pairs, unpack, select, error = type, tostring, tonumber, pairs, unpack, select, error
@@ -20,8 +19,6 @@ local function text(value)
   end
   return value
 end
-
-local function is_empty(value) return next(value) == nil end
 
 local function at(name, kind)
   local found = keys[name]
@@ -38,13 +35,21 @@ local function opened(name, kind)
     found = { kind = kind, value = value }
     keys[name] = found
   end
-  writes = writes + 1
   return value, found
 end
 
-local function drop_if_empty(name)
-  local found = keys[name]
-  if found and is_empty(found.value) then keys[name] = nil end
+-- removes fields or members, and returns how many there were
+local function removed(name, kind, ...)
+  local value, found = at(name, kind)
+  if not value then return 0 end
+  local gone = 0
+  for i = 1, select('#', ...) do
+    local member = text((select(i, ...)))
+    if value[member] then value[member], gone = nil, gone + 1 end
+  end
+  found.order = nil
+  if next(value) == nil then keys[name] = nil end
+  return gone
 end
 
 local function precedes(zset)
@@ -79,14 +84,12 @@ function commands.UNLINK(...)
     local name = select(i, ...)
     if keys[name] then keys[name], gone = nil, gone + 1 end
   end
-  writes = writes + gone
   return gone
 end
 
 function commands.RENAME(name, other)
   if not keys[name] then error({ err = 'ERR no such key' }) end
   keys[other], keys[name] = keys[name], nil
-  writes = writes + 1
   return { ok = 'OK' }
 end
 
@@ -111,14 +114,12 @@ function commands.SET(name, value, ...)
     if select(i, ...) == 'NX' and keys[name] then return false end
   end
   keys[name] = { kind = 'string', value = text(value) }
-  writes = writes + 1
   return { ok = 'OK' }
 end
 
 function commands.INCRBY(name, more)
   local sum = tonumber(at(name, 'string') or 0) + more
   keys[name] = { kind = 'string', value = text(sum) }
-  writes = writes + 1
   return sum
 end
 
@@ -158,11 +159,6 @@ function commands.HSET(name, ...)
   return new
 end
 
-function commands.HSETNX(name, field, value)
-  if commands.HEXISTS(name, field) == 1 then return 0 end
-  return commands.HSET(name, field, value)
-end
-
 function commands.HINCRBY(name, field, more)
   local hash = opened(name, 'hash')
   field = text(field)
@@ -171,17 +167,7 @@ function commands.HINCRBY(name, field, more)
   return sum
 end
 
-function commands.HDEL(name, ...)
-  local hash, gone = at(name, 'hash'), 0
-  if not hash then return 0 end
-  for i = 1, select('#', ...) do
-    local field = text((select(i, ...)))
-    if hash[field] then hash[field], gone = nil, gone + 1 end
-  end
-  writes = writes + gone
-  drop_if_empty(name)
-  return gone
-end
+function commands.HDEL(name, ...) return removed(name, 'hash', ...) end
 
 local function fields_of(hash)
   local fields = {}
@@ -213,17 +199,7 @@ function commands.SADD(name, ...)
   return new
 end
 
-function commands.SREM(name, ...)
-  local set, gone = at(name, 'set'), 0
-  if not set then return 0 end
-  for i = 1, select('#', ...) do
-    local member = text((select(i, ...)))
-    if set[member] then set[member], gone = nil, gone + 1 end
-  end
-  writes = writes + gone
-  drop_if_empty(name)
-  return gone
-end
+function commands.SREM(name, ...) return removed(name, 'set', ...) end
 
 function commands.SMEMBERS(name) return fields_of(at(name, 'set') or {}) end
 function commands.SSCAN(name) return { '0', commands.SMEMBERS(name) } end
@@ -245,18 +221,7 @@ function commands.ZADD(name, ...)
   return new
 end
 
-function commands.ZREM(name, ...)
-  local zset, found = at(name, 'zset')
-  if not zset then return 0 end
-  local gone = 0
-  for i = 1, select('#', ...) do
-    local member = text((select(i, ...)))
-    if zset[member] then zset[member], gone = nil, gone + 1 end
-  end
-  found.order, writes = nil, writes + gone
-  drop_if_empty(name)
-  return gone
-end
+function commands.ZREM(name, ...) return removed(name, 'zset', ...) end
 
 function commands.ZCARD(name) return #ordered(name) end
 
@@ -663,10 +628,9 @@ local function copied(data)
   return copy
 end
 
-function server.writes() return writes end
 function server.snapshot() return copied(keys) end
-function server.restore(data) keys, writes = copied(data), writes + 1 end
-function server.clear() keys, writes = {}, writes + 1 end
+function server.restore(data) keys = copied(data) end
+function server.clear() keys = {} end
 function server.forget_functions() functions = {} end
 
 -- the outcome of a call: 0 and an error, 1 and a single value, or 2, the length of a list and its members
