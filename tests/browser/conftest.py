@@ -26,8 +26,7 @@ expect.set_options(timeout=20_000)
 @pytest.fixture(scope="package")
 async def stack(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Supervisor]:
     data_dir = Path(tmp_path_factory.mktemp("browser"))
-    own_valkey = {"stack": "native", "valkey_url": None}
-    async with open_own_stack(servers, data_dir, **own_valkey) as supervisor:
+    async with open_own_stack(servers, data_dir, stack="native", valkey_url=None) as supervisor:
         yield supervisor
 
 
