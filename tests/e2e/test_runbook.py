@@ -30,7 +30,7 @@ from tests.support.eventually import eventually
 from tests.support.frozen_process import stopped
 from tests.support.own_stack import open_own_stack
 from tests.support.programs import FAKETIME, Programs
-from tests.support.purchases_over_http import becomes, purchase, send
+from tests.support.purchases_over_http import becomes, bought, purchase, send
 from tests.support.retried import final_answer
 from tests.support.stack_keys import development_client
 from tests.support.versions import OTHER_LAYOUT, functions_of_another_version
@@ -198,7 +198,7 @@ async def test_stalled_and_pending_votes_are_settled_by_one_more_projector(stack
 
 async def test_purchase_under_a_lost_secret_is_cast_once_the_secret_is_back(stack: Supervisor, api: Api) -> None:
     contest = await api.contest()
-    await becomes(api.client, await send(api.client, purchase(contest, 2)), "cast")
+    await bought(contest, 2)
     exported = stack.data_dir / "export"
     assert (await tally(stack, "export", "--to", exported)).exit_code == 0
     secret = stack.data_dir / "objects" / "secrets" / "accounts" / stack.stack["account"]

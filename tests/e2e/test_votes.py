@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.voting import Api, Contest, code, hours_from_now, new_id, running
+from tests.support.voting import Api, Contest, code, hours_from_now, running
 
 
 async def test_an_accepted_vote_is_counted_and_can_be_read_at_its_position(api: Api) -> None:
@@ -99,18 +99,12 @@ def counted_of(contest: Contest, vote: httpx.Response, voter: str) -> Callable[[
 
 async def test_a_vote_shows_its_status_and_a_voter_an_allowance(api: Api) -> None:
     contest = await api.contest(free={"max_participant": 2, "max_contest": 3})
-    answer = await contest.vote(0, "anna", vote_id=new_id())
-    status = f"{contest.path}/votes/{answer.json()['vote_id']}"
-
-    async def counted() -> bool:
-        found = await api.client.get(status, params={"voter_id": "anna"})
-        return found.status_code == 200 and found.json()["status"] == "counted"
-
-    await eventually(counted)
+    vote = await contest.vote(0, "anna")
+    await eventually(counted_of(contest, vote, "anna"))
+    status = f"{contest.path}/votes/{vote.json()['vote_id']}"
     assert code(await api.client.get(status, params={"voter_id": "bert"})) == (404, "not_found")
     assert code(await api.client.get(status)) == (422, "validation_failed")
-    allowance = (await api.client.get(f"{contest.path}/allowance", params={"voter_id": "anna"})).json()
-    free = next(row for row in allowance["sources"] if row["source"] == "c-free")
+    free = await contest.allowance("anna")
     assert free["contest"] == {"used": 1, "limit": 3, "remaining": 2}
     assert [row["remaining"] for row in free["participants"]] == [1, 2]
     stranger = (await api.client.get(f"{contest.path}/allowance", params={"anonymous_id": "never"})).json()

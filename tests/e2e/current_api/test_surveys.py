@@ -29,6 +29,11 @@ async def test_a_post_creates_then_replaces(records: Records) -> None:
     assert (await records.client.post(where, json={})).status_code == 201
 
 
+async def test_what_is_no_key_is_refused(records: Records) -> None:
+    for key in ("a b", "é", "a:b", "x" * 131, "%2E", "%2E%2E"):
+        assert code(await records.client.post(f"/surveys/{key}", json={})) == (422, "validation_failed"), key
+
+
 async def test_a_wrong_body_is_refused_and_changes_nothing(records: Records) -> None:
     where, wrong = an_address(), {"image": {"key": "nothing"}}
     assert code(await records.client.post(where, json=wrong)) == (422, "validation_failed")
