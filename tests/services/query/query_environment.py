@@ -94,9 +94,9 @@ class Catalogue:
             await make_fresh(self.views.fresh, partition)
             self._next[partition] = 1
 
-    async def fold(self, *events: CatalogueEvent) -> None:
-        """Fold events of one account in one step."""
-        partition = self._topic.partition_of(events[0].account)
+    async def fold(self, account: str, *events: CatalogueEvent) -> None:
+        """Fold events of the account in one step."""
+        partition = self._topic.partition_of(account)
         offset, at_ms = self._next[partition], self._at // 1000 + 1
         entries = [(LogRecord(place, at_ms, b""), event) for place, event in enumerate(events, offset)]
         self._next[partition] = end = offset + len(entries)
@@ -110,7 +110,7 @@ class Catalogue:
         self, account: str = "acme", permissions: tuple[str, ...] = PERMISSIONS, rules: KeyRules = NO_RULES
     ) -> str:
         token = f"tk_{secrets.token_hex(8)}_{secrets.token_urlsafe(32)}"
-        await self.fold(self._issued(token, account, permissions, rules))
+        await self.fold(account, self._issued(token, account, permissions, rules))
         return token
 
     async def reader(self) -> str:
@@ -118,11 +118,11 @@ class Catalogue:
         return await self.key(permissions=("results:read",))
 
     async def revoke(self, token: str) -> None:
-        await self.fold(self._revoked(token))
+        await self.fold("acme", self._revoked(token))
 
     async def restrict(self, token: str, rules: KeyRules) -> None:
         """Give a key other rules, in one step: as though it had been revoked and issued again."""
-        await self.fold(self._revoked(token), self._issued(token, "acme", PERMISSIONS, rules))
+        await self.fold("acme", self._revoked(token), self._issued(token, "acme", PERMISSIONS, rules))
 
     def _issued(self, token: str, account: str, permissions: tuple[str, ...], rules: KeyRules) -> CatalogueEvent:
         key_id, digest = token.split("_")[1], sha256(token.encode()).hexdigest()
@@ -139,7 +139,7 @@ class Catalogue:
         record = orjson.dumps(document).decode()
         its: dict[str, Any] = {"resource": resource, "key": key, "record": record, "contest": contest or key}
         parent = ("contests", contest) if contest else None
-        await self.fold(RecordCreated(**self._command(account), **its, parent=parent))
+        await self.fold(account, RecordCreated(**self._command(account), **its, parent=parent))
 
     async def enter(self, contest: str, key: str, account: str = "acme", **document: Any) -> None:
         """A new participant, approved unless said otherwise."""
@@ -157,10 +157,12 @@ class Catalogue:
         assert stored is not None
         record = orjson.dumps(document).decode()
         its: dict[str, Any] = {"resource": resource, "key": key, "record": record, "contest": contest}
-        await self.fold(RecordChanged(**self._command(account), **its, expected_version=stored.version))
+        await self.fold(account, RecordChanged(**self._command(account), **its, expected_version=stored.version))
 
     async def delete(self, resource: str, key: str, contest: str = "song", account: str = "acme") -> None:
-        await self.fold(RecordDeleted(**self._command(account), resource=resource, key=key, contest=contest))
+        await self.fold(
+            account, RecordDeleted(**self._command(account), resource=resource, key=key, contest=contest)
+        )
 
 
 class QueryEnvironment:

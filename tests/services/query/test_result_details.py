@@ -16,7 +16,7 @@ PICTURE = {"image": {"key": "poster"}}
 
 def a_certificate() -> Certificate:
     """A certificate of nothing: it is served as it is stored."""
-    nothing = {"participants": [], "sources": []}
+    nothing: dict[str, Any] = {"participants": [], "sources": []}
     votes = {"count": 0, "unique_voter_count": 0, "anonymous_voter_count": 0}
     found: dict[str, Any] = {
         "format": FORMAT,

@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from libs.catalogue.contests.vote_sources import SourceConfig
@@ -85,6 +85,10 @@ def a_snapshot(
 
 
 @given(counts_of(), registrations)
+@example(
+    Counts(sources={"tv": SourceCounts(0, 0, {"1": VoteSums(5, 4, 1)}, {})}),
+    {"tv": SourceConfig("Television", False, "cumulative", {"1": "a"}, False, NOW)},
+)
 def test_totals_are_sums_over_participants_and_over_the_sources_in_the_total(
     counts: Counts, sources: dict[str, SourceConfig]
 ) -> None:
