@@ -12,7 +12,6 @@ from libs.local_stack.servers import Servers
 from libs.local_stack.supervisor import Supervisor
 from tests.support.own_stack import open_own_stack
 
-PARTITIONS = 4
 collect_ignore = ["test_killed_members.py"]
 """It starts a cluster of its own, eighteen processes: it runs with the tests of clusters, or if it is named."""
 FIGURES = "figures"
@@ -31,7 +30,7 @@ def seed(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 async def stack(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Supervisor]:
     """Services of one file, which the other tests do not miss while they are down."""
-    async with open_own_stack(servers, Path(tmp_path_factory.mktemp("stack")), PARTITIONS) as supervisor:
+    async with open_own_stack(servers, Path(tmp_path_factory.mktemp("stack"))) as supervisor:
         yield supervisor
 
 

@@ -30,7 +30,6 @@ from tests.support.versions import LAYOUT, OTHER_LAYOUT, changed_copy, functions
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-PARTITIONS = 4
 VOTERS = 8
 LIMIT = 20
 RESTARTS = by_profile(short={"gateway": 2, "projector": 4}, long={"gateway": 15, "projector": 35})
