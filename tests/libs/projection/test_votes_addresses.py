@@ -9,10 +9,11 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import votes_topic
 from libs.projection.votes_projection import VotesProjection
-from libs.tally.events import Event, Fence, LogCreated, VoteCast, address_takers
+from libs.tally.events import Event, LogCreated, VoteCast, address_takers
 from libs.tally.reservations import AddressAnswer, Take, Taken
 from libs.views.valkey.client import ValkeyClient
 from libs.views.votes.address_counters import AddressCounters
+from tests.libs.views.partition import Partition
 from tests.support.builders import a_cast, a_removal, pseudonym
 from tests.support.intercepted_valkey import CountedValkey
 from tests.support.vote_views import VoteViews
@@ -26,6 +27,7 @@ class Subject:
     def __init__(self, valkey: ValkeyClient, namespace: str) -> None:
         self.valkey = CountedValkey(valkey)
         self.views = VoteViews(self.valkey, namespace, 1)
+        self.partition = Partition(self.views)
         self.addresses = AddressCounters(self.valkey, namespace)
         self.projection = VotesProjection(votes_topic(namespace, 1), self.views, self.addresses)
         self.log: list[LogRecord] = []
@@ -43,18 +45,13 @@ class Subject:
         self.valkey.calls.clear()
         await self.projection.fold(0, start, self.log[start.offset :])
 
-    async def shut(self) -> Fence:
-        fence = await self.views.shut(0, (await self.views.state(0)).incarnation)
-        assert fence is not None
-        return fence
-
     async def vote(self, number: int, address: str) -> VoteCast:
         """A vote as ingestion counts and records it."""
         cast = a_cast(
             voter=f"voter{number}",
             vote_id=f"vote{number}",
             address=pseudonym(address),
-            incarnation=(await self.views.state(0)).incarnation,
+            incarnation=await self.partition.incarnation(),
             accepted_at=int(time.time() * 1_000_000),
         )
         await self.addresses.take([Take((cast.contest, "a", cast.address or ""), own_name(cast), 1, -1)])
@@ -76,7 +73,7 @@ class Subject:
 async def subject(valkey: ValkeyClient, namespace: str) -> AsyncIterator[Subject]:
     """With its gate open, and eight votes in its log."""
     subject = Subject(valkey, namespace)
-    await subject.fold(LogCreated("log"), await subject.shut())
+    await subject.fold(LogCreated("log"), await subject.partition.shut())
     await subject.fold(*[await subject.vote(number, ADDRESSES[number % 2]) for number in range(8)])
     yield subject
     await subject.forget()
@@ -115,12 +112,12 @@ async def test_what_a_restarted_server_may_have_lost_is_counted_again(subject: S
 async def test_what_was_lost_is_counted_again_though_the_gate_opens_behind_it(subject: Subject) -> None:
     lost = await subject.vote(8, "home")
     await subject.forget()
-    await subject.fold(lost, await subject.shut())
+    await subject.fold(lost, await subject.partition.shut())
     assert [await subject.used(address) for address in ADDRESSES] == [5, 4]
 
 
 async def test_a_removal_makes_room_again(subject: Subject) -> None:
-    incarnation = (await subject.views.state(0)).incarnation
+    incarnation = await subject.partition.incarnation()
     home = pseudonym("home")
     await subject.fold(
         a_removal(voter="voter2", vote_id="vote2", incarnation=incarnation, address=home, participants=("a",))

@@ -13,7 +13,7 @@ from libs.views.valkey.client import Coalescer, connect
 from libs.views.valkey.connection import Call, NotExecuted, open_connection
 from libs.views.valkey.settings import ValkeySettings
 from tests.support.loaded_valkey import once_executed
-from tests.support.proxy import Proxy, proxy
+from tests.support.proxy import proxy
 
 LARGE = 32 << 20
 
@@ -23,14 +23,6 @@ async def valkey(valkey_address: str) -> AsyncIterator[Coalescer]:
     valkey = client_of(valkey_address)
     yield valkey
     await valkey.close()
-
-
-@pytest.fixture
-async def frozen(valkey_address: str) -> AsyncIterator[Proxy]:
-    """Valkey behind a proxy that answers nothing until it is opened."""
-    async with proxy(valkey_address) as frozen:
-        frozen.freeze()
-        yield frozen
 
 
 def client_of(url: str) -> Coalescer:
@@ -127,17 +119,19 @@ async def test_a_silent_server_holds_nobody_longer_than_one_timeout(
 
 
 async def test_a_hung_server_does_not_collect_calls_without_bound(
-    valkey_address: str, frozen: Proxy, monkeypatch: pytest.MonkeyPatch
+    valkey_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "MAX_WAITING", 3)
-    valkey = client_of(frozen.url(valkey_address))
-    held = [valkey.call("ECHO", number) for number in range(3)]
-    with pytest.raises(NotExecuted):
-        await valkey.call("ECHO", "one too many")
-    frozen.open()
-    assert await outcomes(*held) == [b"0", b"1", b"2"]
-    assert await valkey.call("ECHO", "again") == b"again"
-    await valkey.close()
+    async with proxy(valkey_address) as frozen:
+        frozen.freeze()
+        valkey = client_of(frozen.url(valkey_address))
+        held = [valkey.call("ECHO", number) for number in range(3)]
+        with pytest.raises(NotExecuted):
+            await valkey.call("ECHO", "one too many")
+        frozen.open()
+        assert await outcomes(*held) == [b"0", b"1", b"2"]
+        assert await valkey.call("ECHO", "again") == b"again"
+        await valkey.close()
 
 
 async def test_a_closed_client_answers_what_it_was_asked_and_refuses_more(valkey_address: str) -> None:

@@ -74,7 +74,5 @@ async def test_each_shard_with_replicas_is_checked_or_its_settings_are_stated() 
 
 
 @pytest.mark.servers
-async def test_a_server_without_replicas_needs_no_settings(valkey_address: str) -> None:
-    valkey = open_valkey(valkey_address)
+async def test_a_server_without_replicas_needs_no_settings(valkey: Valkey) -> None:
     assert await problem_of(valkey) == ""
-    await valkey.close()
