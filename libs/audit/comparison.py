@@ -117,6 +117,9 @@ async def read_pieces(views: VoteViews, partition: int, contests: Sequence[str])
 
 def _facts(contest: str, group: FactsGroup, pages: list[FactsPage]) -> Iterator[Piece]:
     """Check the facts of a group: each one expected at the first page must be on one of the pages."""
+    if pages[0].position == pages[-1].position:
+        yield Piece(pages[0].position, partial(_facts_differences, contest=contest, group=group, pages=pages))
+        return
     expected: set[int] = set()
     exported = {hash(fact) for page in pages for fact in page.facts}
 
@@ -127,13 +130,14 @@ def _facts(contest: str, group: FactsGroup, pages: list[FactsPage]) -> Iterator[
     def compare(fold: LogFold, page: FactsPage) -> Iterator[Difference]:
         log = dict(group.expected(fold, contest, {fact[1] for fact in page.facts}))
         for fact, value in page.facts.items():
-            yield from _difference(fold, contest, fact, log.get(fact), value)
+            if log.get(fact) != value:
+                yield _difference(fold, contest, fact, log.get(fact), value)
 
     def missing(fold: LogFold) -> Iterator[Difference]:
         lost = expected - exported
         for fact, value in group.expected(fold, contest, None) if lost else ():
             if hash(fact) in lost:
-                yield from _difference(fold, contest, fact, value, None)
+                yield _difference(fold, contest, fact, value, None)
 
     yield Piece(pages[0].position, note)
     for page in pages:
@@ -141,10 +145,22 @@ def _facts(contest: str, group: FactsGroup, pages: list[FactsPage]) -> Iterator[
     yield Piece(pages[-1].position, missing)
 
 
-def _difference(fold: LogFold, contest: str, fact: Fact, log: Any, view: Any) -> Iterator[Difference]:
-    if log != view:
-        log_text, view_text = ("nothing" if value is None else str(value) for value in (log, view))
-        yield Difference(fold.partition, label(fold, contest, fact), log_text, view_text, contest)
+def _facts_differences(
+    fold: LogFold, contest: str, group: FactsGroup, pages: Sequence[FactsPage]
+) -> Iterator[Difference]:
+    """Compare pages of one moment: so each fact of the fold is computed once."""
+    exported = {fact: value for page in pages for fact, value in page.facts.items()}
+    for fact, value in group.expected(fold, contest, None):
+        found = exported.pop(fact, None)
+        if found != value:
+            yield _difference(fold, contest, fact, value, found)
+    for fact, value in exported.items():
+        yield _difference(fold, contest, fact, None, value)
+
+
+def _difference(fold: LogFold, contest: str, fact: Fact, log: Any, view: Any) -> Difference:
+    log_text, view_text = ("nothing" if value is None else str(value) for value in (log, view))
+    return Difference(fold.partition, label(fold, contest, fact), log_text, view_text, contest)
 
 
 ATTEMPTS = 5
