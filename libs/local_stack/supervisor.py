@@ -251,7 +251,7 @@ class Supervisor:
             await running.start()
         for name, watched in self._watched.items():
             self._locks[name] = asyncio.Lock()
-            if watched.pid is not None:
+            if watched.pid is not None or name in self._services:  # a service may have ended by now
                 self._watches.append(asyncio.create_task(self._watch(name), name=f"watch {name}"))
         for name, metrics_url in self.metrics_urls.items():
             self._watches.append(asyncio.create_task(self._watch_liveness(name, metrics_url)))
