@@ -6,6 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context
+from functools import partial
 from itertools import chain
 from typing import Final, Generic, TypeVar
 
@@ -71,17 +72,30 @@ _Call = dict[int, list[_Queued]]
 
 
 class _GroupQueue:
-    """Queued `requests` by partition, of the partitions that share calls, and the calls in flight.
+    """Queued `requests` by partition, of the partitions that share calls, their number, and the calls in flight.
 
     The partitions are in the order of their turns.
     """
 
-    __slots__ = ("in_flight", "requests", "worker")
+    __slots__ = ("in_flight", "is_due", "requests", "size")
 
     def __init__(self) -> None:
         self.requests: dict[int, deque[_Queued]] = {}
+        self.size = 0
         self.in_flight: list[_Call] = []
-        self.worker: asyncio.Task[None] | None = None
+        self.is_due = False
+        """True if its next calls start in the event loop's next tick."""
+
+    def add(self, queued: _Queued) -> None:
+        self.requests.setdefault(queued.partition, deque()).append(queued)
+        self.size += 1
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether a call can start. One that could have more requests waits until none is in flight."""
+        if not self.in_flight:
+            return self.size > 0
+        return self.size >= CALL_REQUESTS and len(self.in_flight) < CALLS
 
     def take_call(self) -> _Call:
         """Remove as many requests from the queue as one call may decide.
@@ -97,6 +111,7 @@ class _GroupQueue:
             while waiting and waiting[0].joins:
                 taken.append(waiting.popleft())
             room = max(0, room - len(taken))
+            self.size -= len(taken)
             if waiting:
                 self.requests[partition] = waiting  # it goes on after the others
         return call
@@ -109,13 +124,14 @@ class _GroupQueue:
             self.requests[partition] = deque(queued for queued in waiting if queued.deadline > now)
             if not self.requests[partition]:
                 del self.requests[partition]
+        self.size -= len(overdue)
         return overdue
 
 
 class ReservationBatcher:
     """Sends a few `votes_reserve` calls at a time, each for many partitions if one server has them all.
 
-    In a cluster each partition has its own calls. Later requests form the next calls, in order.
+    In a cluster each partition has its own calls. Later requests form the next calls.
     Each request is answered by its deadline, even if earlier calls hang.
     """
 
@@ -123,12 +139,13 @@ class ReservationBatcher:
         self._views = views
         self._queues: dict[int, _GroupQueue] = {}
         self._sweeper: asyncio.TimerHandle | None = None
+        self._calls: set[asyncio.Task[None]] = set()
         self._releases: set[asyncio.Task[None]] = set()
 
     def reserve(
         self, partition: int, request: Request, deadline: float, reply: Reply, *, joins: bool = False
     ) -> None:
-        """Queue a request; those for one partition are decided in the order of these calls.
+        """Queue a request.
 
         One that `joins` the request before it, of the same voter, is decided only if that one is. The reply is
         `ViewsUnavailable` at `deadline` (loop time). A later reservation is released.
@@ -137,23 +154,28 @@ class ReservationBatcher:
         queue = self._queues.get(number)
         if queue is None:
             queue = self._queues[number] = _GroupQueue()
-        queue.requests.setdefault(partition, deque()).append(_Queued(partition, request, deadline, reply, joins))
-        if queue.worker is None:
-            queue.worker = asyncio.create_task(self._work(queue), context=Context())  # it outlives the request
+        queue.add(_Queued(partition, request, deadline, reply, joins))
+        if not queue.is_due and queue.is_ready:
+            queue.is_due = True
+            asyncio.get_running_loop().call_soon(self._start_calls, queue, context=Context())
         if self._sweeper is None:
             loop = asyncio.get_running_loop()
             self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop)
 
-    async def _work(self, queue: _GroupQueue) -> None:
-        try:
-            while queue.requests:
-                while queue.requests and len(queue.in_flight) < CALLS:
-                    queue.in_flight.append(queue.take_call())
-                # started in the same tick, they arrive in order
-                await asyncio.gather(*map(self._decide, queue.in_flight))
-                queue.in_flight = []
-        finally:
-            queue.in_flight, queue.worker = [], None
+    def _start_calls(self, queue: _GroupQueue) -> None:
+        queue.is_due = False
+        while queue.is_ready:
+            call = queue.take_call()
+            queue.in_flight.append(call)
+            task = asyncio.create_task(self._decide(call), context=Context())  # it outlives the requests
+            self._calls.add(task)
+            task.add_done_callback(partial(self._end_call, queue, call))
+
+    def _end_call(self, queue: _GroupQueue, call: _Call, task: "asyncio.Task[None]") -> None:
+        self._calls.discard(task)
+        queue.in_flight.remove(call)
+        if not task.cancelled():
+            self._start_calls(queue)
 
     async def _decide(self, call: _Call) -> None:
         started = time.perf_counter()
@@ -194,7 +216,7 @@ class ReservationBatcher:
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         """Fail overdue requests. Queued ones are never sent; the outcome of those in flight is unknown."""
         now = loop.time()
-        busy = [queue for queue in self._queues.values() if queue.worker is not None]
+        busy = [queue for queue in self._queues.values() if queue.in_flight or queue.size]
         self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop) if busy else None
         for queue in busy:
             in_flight = chain.from_iterable(batch for call in queue.in_flight for batch in call.values())

@@ -98,6 +98,18 @@ async def test_all_that_queue_are_answered_by_their_own_deadlines(frozen: Frozen
     assert frozen.sizes == [CALL_REQUESTS] * CALLS + [1]
 
 
+async def test_only_full_calls_start_while_another_is_in_flight(frozen: Frozen) -> None:
+    """So under load calls are large, and the server always has one to go on with."""
+    answers = frozen.reserve_soon(["first"], 30)
+    await eventually(lambda: frozen.sizes == [1])
+    answers += frozen.reserve_soon([f"v{n}" for n in range(CALL_REQUESTS + 5)], 30)
+    await eventually(lambda: len(frozen.sizes) > 1)
+    assert frozen.sizes == [1, CALL_REQUESTS]
+    frozen.thawed.set()
+    assert {type(answer) for answer in await outcomes(answers)} == {Granted}
+    assert frozen.sizes == [1, CALL_REQUESTS, 5]
+
+
 async def test_what_is_granted_too_late_gives_its_use_of_an_address_limit_back(frozen: Frozen) -> None:
     """Unless another attempt of the vote has joined it: that one counts."""
     late = frozen.reserve_soon(["late", "joined"], 0.5, TAKE)
