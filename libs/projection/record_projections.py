@@ -6,7 +6,13 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from libs.contracts.catalogue_events import CatalogueEvent, catalogue_codec, contests_of
+from libs.contracts.catalogue_events import (
+    CatalogueEvent,
+    ContestRestored,
+    RecordDeleted,
+    catalogue_codec,
+    contests_of,
+)
 from libs.contracts.codec import Codec, Undecodable
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.purchase_events import PurchasesEvent, purchases_codec
@@ -27,7 +33,8 @@ Raises `ViewsUnavailable` unless all of them do."""
 
 SLICE_EVENTS = 32
 SLICE_BYTES = 256 * 1024
-"""Limits of a call of the catalogue: about 2 ms."""
+"""Limits of a call of the catalogue: about 2 ms. A DELETE ends a slice, and its undoing: the record's children
+follow in parts, and contests of later events would have versions in force that nobody can read until then."""
 PURCHASES_SLICE = 100
 """Purchases' records per call: about 2 ms."""
 
@@ -109,6 +116,9 @@ def catalogue_slices(entries: Entries[CatalogueEvent]) -> Iterator[Entries[Catal
             yield cut
             cut, size = [], len(entry[0].value)
         cut.append(entry)
+        if isinstance(entry[1], RecordDeleted | ContestRestored):
+            yield cut
+            cut, size = [], 0
     if cut:
         yield cut
 

@@ -167,7 +167,7 @@ class Model:
         return refuse(OutcomeKind.OK)
 
     def _write(self, offset: int, event: Written, refuse: Callable[..., Outcome]) -> Outcome:
-        """Everything is written first, and checked then."""
+        """Everything is written first, and checked then: references to what a refused write changes are no fault."""
         account, writes = event.account, event.writes if isinstance(event, RecordsWritten) else (_write_of(event),)
         if len({(write.resource, write.key) for write in writes}) < len(writes):
             return refuse(OutcomeKind.CONFLICT)
@@ -195,7 +195,8 @@ class Model:
                 return refuse(OutcomeKind.MISSING, ref)
             if old is not None and write.expected_version != old.stored.version:
                 return refuse(OutcomeKind.CONFLICT)
-            missing = _missing(after, account, write)
+            written = {(one.resource, one.key) for one in writes}
+            missing = [ref for ref in _missing(after, account, write) if ref not in written]
             if old is None and write.parent is not None and (account, *write.parent) not in self.records:
                 missing.insert(0, write.parent)
             if missing:

@@ -179,13 +179,9 @@ class CatalogueFold(StoredRecords):
             raise Refused(OutcomeKind.MISSING, (write.resource, write.key))
         if old and old.version != write.expected_version:
             raise Refused(OutcomeKind.CONFLICT)
-        missing = [
-            ref
-            for ref in write.refs
-            if ref not in after.before
-            and ref not in after.offered
-            and (ref in after.lost or not await self.exists(account, ref))
-        ]
+        refs = [ref for ref in write.refs if ref not in after.before and ref not in after.offered]
+        existing = await self.existing(account, refs)
+        missing = [ref for ref in refs if ref in after.lost or ref not in existing]
         if is_new and write.parent is not None and not await self.find(account, *write.parent):
             missing.insert(0, write.parent)
         if missing:
@@ -254,7 +250,7 @@ class CatalogueFold(StoredRecords):
         if old is None:
             raise Refused(OutcomeKind.MISSING, ("contests", key))
         [kinds] = await self.kinds_of(account, "contests", [key])
-        refs = tuple([ref for ref in old.refs if await self.exists(account, ref)])
+        refs = await self.existing(account, old.refs)
         restored = old._replace(version=offset, updated=self._tick(event), refs=refs)
         await self.put(account, DELETED_CONTESTS, key, old, None)
         await self.put(account, "contests", key, None, restored)
@@ -287,6 +283,7 @@ class CatalogueFold(StoredRecords):
         """
         while self._is_doomed:
             first = await self.read("ZRANGE", "doomed", 0, 0, "WITHSCORES")
+            self.forget()
             if not first:
                 self._is_doomed = False
                 return
@@ -302,6 +299,9 @@ class CatalogueFold(StoredRecords):
         keys = [key.decode() for key in page]
         await self.load(*((name, key) for key in keys for name in (records_of(account, kind), f"owners:{kind}")))
         kinds = [] if stays else await self.kinds_of(account, kind, keys)
+        if stays and not is_deleted:
+            children = [await self.find(account, kind, key) for key in keys]
+            await self.existing(account, [ref for child in children if child for ref in child.refs])
         for at, key in enumerate(keys):
             child = await self.find(account, kind, key)
             if child is None:
@@ -321,7 +321,7 @@ class CatalogueFold(StoredRecords):
             for ref in child.refs:
                 self.write("ZREM", referrers_of(account, ref), f"{kind}{NUL}{key}")
             return
-        kept = child._replace(refs=tuple([ref for ref in child.refs if await self.exists(account, ref)]))
+        kept = child._replace(refs=await self.existing(account, child.refs))
         for ref in kept.refs:
             self.write("ZADD", referrers_of(account, ref), 0, f"{kind}{NUL}{key}")
         if kept != child:

@@ -3,7 +3,7 @@
 `catalogue/01_records.lua` lists what is stored.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -105,11 +105,17 @@ class StoredRecords(ComputedFold[CatalogueEvent]):
             record = await self.find(account, record.parent_resource, record.parent)
         return record is not None
 
-    async def exists(self, account: str, ref: Ref) -> bool:
-        """Return whether a record or an offered part exists."""
-        offers = f"offers:{account}", NUL.join(ref)
-        await self.load((records_of(account, ref[0]), ref[1]), offers)
-        return await self.find(account, *ref) is not None or await self.hget(*offers) is not None
+    async def existing(self, account: str, refs: Sequence[Ref]) -> tuple[Ref, ...]:
+        """Return those references whose record, or offered part, exists; all are read together."""
+        places = [((records_of(account, ref[0]), ref[1]), (f"offers:{account}", NUL.join(ref))) for ref in refs]
+        await self.load(*(field for pair in places for field in pair))
+        return tuple(
+            [
+                ref
+                for ref, pair in zip(refs, places, strict=True)
+                if any([await self.hget(*field) is not None for field in pair])
+            ]
+        )
 
 
 def _place(record: StoredRecord | None, key: str, order: str) -> tuple[int, str] | None:

@@ -1,8 +1,10 @@
 """Folds in Python: computed from the contents of a generation, and written with its position by one call.
 
-The call writes only if the generation is at the position at which it was read (`generations/generations.lua`).
-What it holds is a function of the log up to its position, so it does not matter who else reads or folds it
-meanwhile. A crash between any two calls leaves whole events, the position after them, and the rest to be folded.
+The call writes only if the generation is at the position, and has had as many calls, as when it was read
+(`generations/generations.lua`): so neither another process's writes nor a loss of one's own goes unnoticed. What
+it holds is a function of the log up to its position. A crash between any two calls leaves whole events and the
+position after them: that of an event that takes several calls follows with the last one, and folding it again
+does only what is left.
 
 Generations that follow are written before the live one, each by what itself holds. So after a crash they are
 ahead, not behind, and a swap, which compares the positions, waits until the live one has caught up.
@@ -29,6 +31,9 @@ E = TypeVar("E")
 Entries = Sequence[tuple[LogRecord, E | Undecodable]]
 REASON_SIZE = 500
 """Characters of the reason for which a record is in the quarantine."""
+STORED_WRONG = "WRONGTYPE", "not an integer"
+"""In errors of Valkey that a generation's stored values cause."""
+READ_TOGETHER = 1_000
 NUL = "\0"
 """Separates the parts of a name that is no key."""
 WRITTEN = 1
@@ -64,6 +69,7 @@ class ComputedFold(ABC, Generic[E]):
         self._folded = self._end = start.offset
         self._fields: dict[tuple[str, str], bytes | None] = {}
         self._writes: list[list[Any]] = []
+        self._calls = int(await self._call("GET", "calls") or 0)
         await self.load(("position", "time"), ("position", "clock"))
         self.time = int(await self.hget("position", "time") or 0)
         self.clock = int(await self.hget("position", "clock") or 0)
@@ -78,9 +84,10 @@ class ComputedFold(ABC, Generic[E]):
                     pass
                 case _:
                     await self.fold_event(event, record.offset)
-            self._end = record.offset + 1
-            self.write("HSET", "position", "offset", self._end, "time", self.time, "clock", self.clock)
+            self.write("HSET", "position", "time", self.time, "clock", self.clock)
             await self.after_event()
+            self._end = record.offset + 1
+            self.write("HSET", "position", "offset", self._end)
         self._end = end
         await self.flush()
 
@@ -100,8 +107,15 @@ class ComputedFold(ABC, Generic[E]):
     async def load(self, *fields: tuple[str, str]) -> None:
         """Read fields of hashes together."""
         unknown = [field for field in dict.fromkeys(fields) if field not in self._fields]
-        found = await asyncio.gather(*(self._call("HGET", *field) for field in unknown))
-        self._fields |= zip(unknown, found, strict=True)
+        for at in range(0, len(unknown), READ_TOGETHER):
+            some = unknown[at : at + READ_TOGETHER]
+            found = await asyncio.gather(*(self._call("HGET", *field) for field in some))
+            self._fields |= zip(some, found, strict=True)
+
+    def forget(self) -> None:
+        """Forget what was read, once all is written: an event that takes many calls reads more than fits."""
+        assert not self._writes
+        self._fields.clear()
 
     async def hget(self, key: str, field: str) -> bytes | None:
         await self.load((key, field))
@@ -133,13 +147,21 @@ class ComputedFold(ABC, Generic[E]):
             return
         is_live = self._number == self._live
         function = f"{self._generations.prefix}_{'apply' if is_live else 'fold'}"
-        args = self._log, self._folded, self._end, pack(self._writes), self._number, int(self._others_break)
+        args = (
+            self._log,
+            self._folded,
+            self._end,
+            pack(self._writes),
+            self._number,
+            int(self._others_break),
+            self._calls,
+        )
         reply = await call_function(
             self._generations.valkey, function, self._generations.base(self._partition), *args
         )
         if reply[0] != WRITTEN or BEFORE in reply:
             raise _Moved
-        self._folded, self._writes = self._end, []
+        self._folded, self._writes, self._calls = self._end, [], self._calls + 1
 
     async def _call(self, command: str, key: str, *args: Any) -> Any:
         base = self._generations.base(self._partition)
@@ -180,7 +202,7 @@ class ComputedViews(Generic[E]):
             try:
                 if (number := self._generation) is not None:
                     target = known.others.get(number)
-                    if target is None or target.state is State.BROKEN:
+                    if target is None or target.state in (State.BROKEN, State.OTHER_LAYOUT):
                         raise GenerationGone.of(number, self.generations.base(partition))
                     if not _is_folded(target, start, end):
                         await fold.fold(number, start, entries, end)
@@ -207,8 +229,8 @@ async def _fold_all(
             try:
                 rest = [entry for entry in entries if entry[0].offset >= at.offset]
                 await fold.fold(other.number, at, rest, end)
-            except (MsgspecError, ViewsUnavailable) as error:
-                if isinstance(error, ViewsUnavailable) and "WRONGTYPE" not in str(error):
+            except (MsgspecError, ValueError, ViewsUnavailable) as error:
+                if isinstance(error, ViewsUnavailable) and not any(text in str(error) for text in STORED_WRONG):
                     raise
                 is_one_broken = True
     await fold.fold(known.live.number, start, entries, end, others_break=is_one_broken)

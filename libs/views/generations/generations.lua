@@ -3,7 +3,8 @@
 --                            far), last (highest number ever assigned), and by number, of each opened generation,
 --                            packed {state, schema, kept since (s)}; fresh (reads.lua); begun (us: when the live one
 --                            was first folded from the beginning of the log)
---   base:g<number>:... the keys of a generation; its position is base:g<number>:position
+--   base:g<number>:... the keys of a generation; its position is base:g<number>:position, and base:g<number>:calls the number
+--                      of those that wrote what was computed
 -- States: BUILDING (a replay folds it), FOLLOWING (folded in the same call as the live one), KEPT (the same, after it was
 -- swapped out: at most one), BROKEN (cannot be folded further, as any whose layout is not this code's).
 
@@ -66,6 +67,7 @@ end
 
 -- What a process computed for one generation (computed_fold.py): each {command, key within it, argument, ...}.
 local function write_all(views, writes)
+  call('INCR', views .. ':calls')
   for i = 1, #writes do call(writes[i][1], views .. ':' .. writes[i][2], unpack(writes[i], 3)) end
 end
 
@@ -118,9 +120,7 @@ local function generations_of(prefix, schema, fold, optional)
 
   -- Returns the key prefix of a generation's views. By default that is the live one, then also the number of swaps.
   function own.view(base, number)
-    if number and number ~= '' then
-      return base .. ':g' .. number
-    end
+    if number and number ~= '' then return base .. ':g' .. number end
     local live = call('HMGET', key(base), 'live', 'schema', 'swaps')
     return live_view(base, live[1] or 1, live[2]), tonumber(live[3] or 0)
   end
@@ -158,6 +158,7 @@ local function generations_of(prefix, schema, fold, optional)
     local is_rest = is_computed and args[2] == args[3] and offset == tonumber(args[3])
     if log ~= '' and log == args[1] and offset >= tonumber(args[3]) and not is_rest then return false, { 1, 'before' } end
     if offset ~= tonumber(args[2]) or (log ~= '' and log ~= args[1]) then return false, { 0, log, whole(offset) } end
+    if is_computed and (call('GET', views .. ':calls') or '0') ~= args[7] then return false, { 3 } end
     if log == '' then call('HSET', views .. ':position', 'log', args[1]) end
     return true
   end
@@ -205,8 +206,8 @@ local function generations_of(prefix, schema, fold, optional)
   -- ARGV: log id, offset expected, offset after the batch, packed list of items. Folds into the live generation and
   -- those that follow it. {1} folded, now or {1, 'before'}; {2, offset} folded up to there, since more would block Valkey for
   -- too long; {0, log id, offset} if the view is at another position. Of computed writes also ARGV: number of the live
-  -- generation, '1' where those that could not be written break; {3}: compute again, since it is another one, or one that
-  -- follows has to be written first.
+  -- generation, '1' where those that could not be written break, calls that it has had; {3}: compute again, since it is
+  -- another one or has had others, or one that follows has to be written first.
   library.register(prefix .. '_apply', function(keys, args)
     local base = keys[1]
     local all = rows(base)
@@ -265,7 +266,7 @@ local function generations_of(prefix, schema, fold, optional)
   library.register(prefix .. '_open', function(keys, args)
     local base, number = keys[1], tonumber(args[1])
     local all = rows(base)
-    if all.opened[number] then return 1 end
+    if all.opened[number] then return all.opened[number].schema == schema and 1 or 0 end
     if number <= math.max(all.last, all.live) then return 0 end
     call('HSET', key(base), 'last', args[1])
     keep(base, number, { state = BUILDING, schema = schema })

@@ -305,10 +305,8 @@ local function reserve_one(gate, now, r, c, pending, views)
 end
 
 -- Whether the attempt keeps its use of an address's limit: its vote is pending, or counts.
-local function keeps_use(reply)
-  local kind, status = reply[1], reply[8]
-  if kind == R_KNOWN then return status == COUNTED or status == REPLACED or status == VOIDED end
-  return kind == R_RESERVED or kind == R_JOINED
+local function keeps_use(kind, status)
+  return kind <= R_JOINED or (kind == R_KNOWN and (status == COUNTED or status == REPLACED or status == VOIDED))
 end
 
 do
@@ -346,9 +344,8 @@ do
       local reply = undecided[fields[i]] or reserve_one(gate, now, r, contests[r[1]], pending, views)
       if reply[1] == R_SHUT or reply[1] == R_STALE then undecided[fields[i]] = reply end
       given = given or reply[1] == R_RESERVED
-      if used and used[1] ~= addresses.FULL and not keeps_use(reply) then
-        addresses.give(r[17], r[18][3])
-        used = nil
+      if used and used[1] ~= addresses.FULL and not keeps_use(reply[1], reply[8]) then
+        used = addresses.give(r[17], r[18][3])
       end
       replies[i] = used and { used, reply } or reply
     end

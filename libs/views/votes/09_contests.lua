@@ -16,9 +16,7 @@ local function contest_state(views, contest, prefetch, spent)
     spilling = NOTHING, details = NOTHING, ratings = NOTHING, sub_places = NOTHING, voids = NOTHING, waiting = NOTHING,
     sources = NOTHING, figures = NOTHING, changes = NOTHING, releases = NOTHING, reports = NOTHING, past = NOTHING,
   }, Contest)
-  if prefetch then
-    c.read_voters, c.read_rows = c:read('voters', prefetch.voters), c:read('counts', prefetch.rows)
-  end
+  if prefetch then c.read_voters, c.read_rows = c:read('voters', prefetch.voters), c:read('counts', prefetch.rows) end
   return c
 end
 

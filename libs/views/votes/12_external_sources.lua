@@ -14,9 +14,7 @@ local function release_field(source, number) return source .. '\0' .. string.for
 local function take_held(f) return { f[F_HELD][1], f[F_HELD][2], f[F_HELD][3], f[F_MINUTE] } end
 
 function Contest:source(name)
-  if not self.sources[name] then
-    self:own('sources')[name] = read_one(self:key('sources'), name) or { 0, 0, -1, 0, 0, 0 }
-  end
+  if not self.sources[name] then self:own('sources')[name] = read_one(self:key('sources'), name) or { 0, 0, -1, 0, 0, 0 } end
   return self.sources[name]
 end
 

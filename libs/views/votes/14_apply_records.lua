@@ -122,9 +122,7 @@ do
   function fold(views, items, range, base)
     local state = open_fold(views, wanted_by(items, range))
     local from, untimed, deadline = range.from, math.huge, nil
-    if range.seconds then
-      deadline, untimed = os.clock() + range.seconds, WORK.untimed * range.seconds / FOLD_SECONDS
-    end
+    if range.seconds then deadline, untimed = os.clock() + range.seconds, WORK.untimed * range.seconds / FOLD_SECONDS end
     for i = 1, #items do
       local item = items[i]
       if item[2] >= range.till then break end

@@ -18,7 +18,7 @@ from tests.support.vote_views import VoteViews
 
 LOG = test_catalogue_fold.LOG
 CONTESTS = {"one", "two:é", "contest"}
-LAZY = ("due", "outcomes", "outcome_times")
+NOT_OF_LOG = ("due", "outcomes", "outcome_times", "calls")
 
 
 class Keys(NamedTuple):
@@ -45,11 +45,11 @@ class Keys(NamedTuple):
             await self.valkey.call("DEL", *names)
 
     async def held(self, number: int) -> dict[str, Any]:
-        """Return a generation's contents by the name of the key, without what is deleted lazily."""
+        """Return a generation's contents by the name of the key, without what the log does not determine."""
         prefix, found = f"{self.base}:g{number}:", dict[str, Any]()
         for key in await self.names():
             name = key.decode().removeprefix(prefix)
-            if key.decode().startswith(prefix) and name.partition(":")[0] not in LAZY:
+            if key.decode().startswith(prefix) and name.partition(":")[0] not in NOT_OF_LOG:
                 kind = (await self.valkey.call("TYPE", key)).decode()
                 read = {"hash": ("HGETALL",), "set": ("SMEMBERS",), "zset": ("ZRANGE", 0, -1, "WITHSCORES")}[kind]
                 flat = await self.valkey.call(read[0], key, *read[1:])

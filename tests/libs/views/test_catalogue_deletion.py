@@ -14,6 +14,7 @@ from libs.tally.events import LogCreated
 from libs.views.catalogue.catalogue_views import CatalogueViews, Entry
 from libs.views.generations.generations import Generations, Moving, State
 from libs.views.valkey.client import ValkeyClient
+from tests.libs.views.generation_folds import Keys
 from tests.support.freshness import make_fresh
 from tests.support.intercepted_valkey import InterceptedValkey, plain_name
 
@@ -35,6 +36,24 @@ class Ending(InterceptedValkey):
         return await super().call(*command)
 
 
+class Losing(InterceptedValkey):
+    """The client of a process whose server loses its second and third write before the fourth."""
+
+    def __init__(self, valkey: ValkeyClient, keys: Keys) -> None:
+        super().__init__(valkey)
+        self.keys = keys
+        self.writes = 0
+
+    async def call(self, *command: Any) -> Any:
+        if plain_name(command[1]) == "catalogue_apply":
+            self.writes += 1
+            if self.writes == 2:
+                self.kept = await self.keys.copy()
+            elif self.writes == 4:
+                await self.keys.restore(self.kept)
+        return await super().call(*command)
+
+
 class Convention:
     """A convention of many timeslots with one image."""
 
@@ -43,6 +62,7 @@ class Convention:
         self.partition = catalogue_topic(namespace).partition_of(ACCOUNT)
         self.views = CatalogueViews(valkey, namespace)
         self.generations = Generations(valkey, namespace, "catalogue", catalogue_topic(namespace))
+        self.keys = Keys(valkey, self.generations.base(self.partition))
         self.entries: list[Entry] = [(LogRecord(0, NOW_MS, b""), LogCreated(LOG))]
         self.create("images", "image")
         self.create_convention()
@@ -103,7 +123,7 @@ async def convention(valkey: ValkeyClient, namespace: str) -> Convention:
 async def delete_by_one_call(convention: Convention) -> None:
     convention.delete("conventions", "convention")
     assert not await convention.fold_once()
-    assert await convention.views.position(convention.partition) == Position(LOG, convention.offset)
+    assert await convention.views.position(convention.partition) == Position(LOG, convention.offset - 1)
 
 
 async def test_readers_see_nothing_of_what_is_still_to_be_removed_and_the_next_projector_removes_it(
@@ -119,9 +139,11 @@ async def test_readers_see_nothing_of_what_is_still_to_be_removed_and_the_next_p
     for order in ("created", "updated", "running_number"):
         assert await views.page(ACCOUNT, "timeslots", parent="convention", order=order, limit=9) == []
     assert await views.get(ACCOUNT, "images", "image") is not None
-    convention.delete("images", "image")
     await convention.fold(views, convention.offset - 1)
     assert await convention.stored() == 0
+    assert await convention.outcome() is OutcomeKind.OK, "folded again, it is judged again"
+    convention.delete("images", "image")
+    await convention.fold(views, convention.offset - 1)
     assert await convention.outcome() is OutcomeKind.OK, "what is deleted still refers to the image"
 
 
@@ -136,12 +158,25 @@ async def test_what_is_removed_holds_nothing_of_its_successor(convention: Conven
     assert await convention.stored() == TIMESLOTS
 
 
+async def test_a_loss_of_some_of_its_calls_is_noticed(convention: Convention, namespace: str) -> None:
+    """Their position is that of the calls before them: by it alone a child would outlive its parent."""
+    convention.delete("conventions", "convention")
+    first = convention.offset
+    convention.create_convention()
+    losing = Losing(convention.valkey, convention.keys)
+    await convention.fold(CatalogueViews(losing, namespace), first - 1)
+    assert losing.writes > 4
+    last = await convention.views.get(ACCOUNT, "timeslots", f"timeslot {TIMESLOTS - 1}")
+    assert last is not None
+    assert (last.number, await convention.stored()) == (TIMESLOTS, TIMESLOTS)
+
+
 async def test_one_call_removes_a_part_before_anything_else_is_folded(convention: Convention) -> None:
     await delete_by_one_call(convention)
-    convention.create("images", "another")
     counts = []
     while not await convention.fold_once():
         counts.append(await convention.stored())
+    assert await convention.views.position(convention.partition) == Position(LOG, convention.offset)
     assert len(counts) >= 4
     assert counts == sorted(counts, reverse=True)
     assert counts[0] >= TIMESLOTS - 50
@@ -157,14 +192,13 @@ async def test_a_generation_that_follows_completes_it_too_and_is_compared_then(
     assert await generations.touch(partition, 2, Position(LOG, convention.offset)) is State.FOLLOWING
     convention.delete("conventions", "convention")
     ending = Ending(convention.valkey)
-    ending.writes = 6  # all of the generation that follows, and the first of the live one
+    ending.writes = 7  # all of the generation that follows, and the first of the live one
     with pytest.raises(ViewsUnavailable):
         await convention.fold(CatalogueViews(ending, namespace), convention.offset - 1)
     assert [await convention.stored(each) for each in (1, 2)] == [TIMESLOTS, 0]
     names = [f"records:{ACCOUNT}:timeslots", f"records:{ACCOUNT}:images"]
     with pytest.raises(Moving):
         _ = [one async for one in generations.differences(partition, 2, names)]
-    convention.create("images", "another")
     await convention.fold(convention.views, convention.offset - 1)
     assert [await convention.stored(each) for each in (1, 2)] == [0, 0]
     assert [one async for one in generations.differences(partition, 2, names)] == []

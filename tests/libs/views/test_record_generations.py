@@ -19,7 +19,7 @@ from libs.views.generations.generations import Generations, Moving, State, Swap
 from libs.views.purchases.purchase_views import PurchaseViews
 from libs.views.valkey.client import ValkeyClient
 from tests.libs.views import test_catalogue_fold, test_purchases_fold
-from tests.libs.views.generation_folds import LAZY, LOG, Keys
+from tests.libs.views.generation_folds import LOG, NOT_OF_LOG, Keys
 from tests.support.hypothesis_examples import PROPERTY, examples
 from tests.support.purchases_log import NOW_US, a_purchase, purchase_key
 
@@ -65,7 +65,7 @@ async def assert_rebuilt(raced: Raced, partition: int, entries: Sequence[Any], s
         cut = entries[start : start + 5]
         await raced.views[None].apply(partition, Position(LOG, start), cut, start + len(cut))
     assert await raced.keys.held(2) == await raced.keys.held(1)
-    names = {name for name in (await raced.keys.held(2)) if name.partition(":")[0] not in LAZY}
+    names = {name for name in (await raced.keys.held(2)) if name.partition(":")[0] not in NOT_OF_LOG}
     assert [one async for one in raced.generations.differences(partition, 1, names)] == []
     assert await raced.generations.swap(partition, 1) == Swap(True)
 
