@@ -19,7 +19,7 @@ from libs.contracts.votes_log import VotesLog
 from libs.kafka.errors import WrongTopic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
-from libs.kafka.topics import TopicPresence, create_missing, create_topics, number_of_partitions, wrong_partitions
+from libs.kafka.topics import TopicPresence, create_topics, number_of_partitions
 
 POLL: Final = 0.2
 RAISE: Final = 0.4
@@ -61,10 +61,6 @@ async def create_next_topic(settings: KafkaSettings, log: VotesLog, partitions: 
     partitions, and `LogUnavailable`.
     """
     topic = log.next_topic(partitions)
-    await create_missing(settings, [topic])
-    existing = (await number_of_partitions(settings, [topic.name]))[topic.name]
-    if existing != partitions:
-        raise wrong_partitions(topic, existing)
     await create_topics(settings, [topic])
     await asyncio.sleep((1 + POLL) * settings.votes_topic_settle_s)
     log.add([topic])

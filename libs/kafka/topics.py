@@ -331,6 +331,10 @@ async def _create(settings: KafkaSettings, topics: Sequence[Topic], changes: dic
             raise LogUnavailable(
                 f"Kafka does not show its new topics after {CREATION_TIMEOUT_S:.0f} s", retry_after_s=1
             )
+        described = await _described(admin, names)
+        for topic in topics:  # before anything waits for a partition that there is not
+            if len(described[topic.name]) != topic.partitions:
+                raise wrong_partitions(topic, len(described[topic.name]))
 
 
 def _wrong(topic: str, setting: str, found: str, wanted: str) -> WrongTopic:

@@ -167,7 +167,7 @@ class Model:
         return refuse(OutcomeKind.OK)
 
     def _write(self, offset: int, event: Written, refuse: Callable[..., Outcome]) -> Outcome:
-        """Everything is written first, and checked then: references to what a refused write changes are no fault."""
+        """Everything is written first, and checked then: a reference to what is changed is no fault."""
         account, writes = event.account, event.writes if isinstance(event, RecordsWritten) else (_write_of(event),)
         if len({(write.resource, write.key) for write in writes}) < len(writes):
             return refuse(OutcomeKind.CONFLICT)

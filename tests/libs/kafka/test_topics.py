@@ -145,8 +145,9 @@ async def test_altered_settings_are_in_force_when_the_call_returns(
 
 
 async def test_another_number_of_partitions_is_refused(settings: KafkaSettings, topic: Topic) -> None:
-    with pytest.raises(WrongTopic, match="partitions is 4, but must be 8"):
-        await check_topics(settings, [Topic(topic.name, 8)])
+    for attempt in (check_topics, create_topics):
+        with pytest.raises(WrongTopic, match="partitions is 4, but must be 8"):
+            await attempt(settings, [Topic(topic.name, 8)])
 
 
 async def test_replicas_that_are_away_are_named_and_waited_for(settings: KafkaSettings, topic: Topic) -> None:
