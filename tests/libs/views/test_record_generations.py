@@ -15,9 +15,10 @@ from libs.contracts.purchase_events import PurchasesEvent
 from libs.contracts.topics import catalogue_topic, purchases_topic
 from libs.tally.events import LogCreated
 from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.views.generations.generations import Generations, Moving, State, Swap
+from libs.views.generations.generations import GenerationGone, Generations, Moving, State, Swap
 from libs.views.purchases.purchase_views import PurchaseViews
 from libs.views.valkey.client import ValkeyClient
+from libs.views.valkey.function_libraries import pack
 from tests.libs.views import test_catalogue_fold, test_purchases_fold
 from tests.libs.views.generation_folds import LOG, NOT_OF_LOG, Keys
 from tests.support.hypothesis_examples import PROPERTY, examples
@@ -100,13 +101,43 @@ async def test_purchases_folded_again_beside_the_live_ones_are_the_same(
     await raced.keys.forget()
 
 
+def bought(names: str) -> list[Any]:
+    """Return a log of these purchases, decoded."""
+    events: list[PurchasesEvent] = [LogCreated(LOG), *map(a_purchase, names)]
+    return [(LogRecord(offset, NOW_US // 1000, b""), event) for offset, event in enumerate(events)]
+
+
+async def test_a_replay_ends_if_another_version_has_opened_its_generation(
+    valkey: ValkeyClient, namespace: str
+) -> None:
+    topic = purchases_topic(namespace, 1)
+    generations, entries = Generations(valkey, namespace, "purchases", topic), bought("x")
+    await valkey.call("HSET", f"{generations.base(0)}:generations", "last", 2, "2", pack(["building", 1, 0]))
+    assert not await generations.open(0, 2)
+    with pytest.raises(GenerationGone):
+        await PurchaseViews(valkey, namespace, topic, 2).apply(0, Position(LOG, 0), entries, len(entries))
+
+
+async def test_wrong_stored_values_break_only_the_generation_that_has_them(
+    valkey: ValkeyClient, namespace: str
+) -> None:
+    topic = purchases_topic(namespace, 1)
+    generations, entries = Generations(valkey, namespace, "purchases", topic), bought("xyz")
+    await generations.open(0, 2)
+    for number in (None, 2):
+        await PurchaseViews(valkey, namespace, topic, number).apply(0, Position(LOG, 0), entries[:2], 2)
+    assert await generations.touch(0, 2, Position(LOG, 2)) is State.FOLLOWING
+    await valkey.call("HSET", f"{generations.base(0)}:g2:position", "clock", "yesterday")
+    await PurchaseViews(valkey, namespace, topic).apply(0, Position(LOG, 2), entries[2:], 4)
+    found = await generations.read(0)
+    assert (found.others[2].state, found.live.position) == (State.BROKEN, Position(LOG, 4))
+
+
 async def test_each_part_that_two_generations_hold_otherwise_is_named(
     valkey: ValkeyClient, namespace: str
 ) -> None:
     topic = purchases_topic(namespace, 1)
-    generations = Generations(valkey, namespace, "purchases", topic)
-    bought: list[PurchasesEvent] = [LogCreated(LOG), *(a_purchase(name) for name in "xyz")]
-    entries = [(LogRecord(offset, NOW_US // 1000, b""), event) for offset, event in enumerate(bought)]
+    generations, entries = Generations(valkey, namespace, "purchases", topic), bought("xyz")
     await generations.open(0, 2)
     for number in (None, 2):
         await PurchaseViews(valkey, namespace, topic, number).apply(0, Position(LOG, 0), entries, len(entries))
