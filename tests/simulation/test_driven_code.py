@@ -41,7 +41,6 @@ NOT_DRIVEN: Final[dict[str, str]] = {
     "libs.views.catalogue.catalogue_fold:CatalogueFold.{_issue,_key,_remove,_restore,_revoke}": (
         "a rule of records and keys: `test_catalogue_fold.py` compares it with a model"
     ),
-    "libs.views.catalogue.stored_records:StoredRecords.exists": "a rule of records: `test_catalogue_fold.py`",
     "libs.views.generations.computed_fold:ComputedFold.{begin,fold_event}": "has no code",
     "libs.views.purchases.purchase_fold:_updated": "subscriptions: `test_purchases_fold.py`",
     "libs.projection.group_consumer": "the adapter of the consumer group",

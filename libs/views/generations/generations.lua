@@ -67,7 +67,7 @@ end
 
 -- What a process computed for one generation (computed_fold.py): each {command, key within it, argument, ...}.
 local function write_all(views, writes)
-  call('INCR', views .. ':calls')
+  call('INCRBY', views .. ':calls', 1)
   for i = 1, #writes do call(writes[i][1], views .. ':' .. writes[i][2], unpack(writes[i], 3)) end
 end
 
