@@ -3,8 +3,7 @@
 --                            far), last (highest number ever assigned), and by number, of each opened generation,
 --                            packed {state, schema, kept since (s)}; fresh (reads.lua); begun (us: when the live one
 --                            was first folded from the beginning of the log)
---   base:g<number>:... the keys of a generation; its position is base:g<number>:position, and base:g<number>:calls the number
---                      of those that wrote what was computed
+--   base:g<number>:... the keys of a generation; among them position, and calls: the number of those that wrote computed values
 -- States: BUILDING (a replay folds it), FOLLOWING (folded in the same call as the live one), KEPT (the same, after it was
 -- swapped out: at most one), BROKEN (cannot be folded further, as any whose layout is not this code's).
 

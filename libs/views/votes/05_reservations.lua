@@ -344,9 +344,8 @@ do
       local reply = undecided[fields[i]] or reserve_one(gate, now, r, contests[r[1]], pending, views)
       if reply[1] == R_SHUT or reply[1] == R_STALE then undecided[fields[i]] = reply end
       given = given or reply[1] == R_RESERVED
-      if used and used[1] ~= addresses.FULL and not keeps_use(reply[1], reply[8]) then
-        used = addresses.give(r[17], r[18][3])
-      end
+      local gives = used and used[1] ~= addresses.FULL and not keeps_use(reply[1], reply[8])
+      if gives then used = addresses.give(r[17], r[18][3]) end
       replies[i] = used and { used, reply } or reply
     end
     pending:close()
