@@ -81,7 +81,9 @@ LIMITS: Final = (
         " 24 → 14 µs a vote), a voter's votes of a request reserved by one call instead of one after "
         "another (Valkey 44 → 32 µs a vote, 1.2 to 1.3 times the rate), no cycle that leaves a request's "
         "votes to the garbage collector (0.4 s for 75,000 votes), HMACs by copies of "
-        "keyed objects, replies unpacked together, appends by callback instead of a task.",
+        "keyed objects, replies unpacked together, appends by callback instead of a task. After this record: "
+        "reservation calls that follow one another instead of in rounds of four (1.05 and 1.13 times the rate, in "
+        "turns).",
     ),
     Limit(
         "fold",
