@@ -147,7 +147,7 @@ class Run:
         It may be if this one has no answer yet, or one under another fence epoch.
         """
         before = self.after
-        if before is None or before.stage == ENDED:
+        if before is None:
             self.reply(answer)
             return
         is_after_fence = isinstance(answer, Granted) and before.incarnation not in (None, answer.incarnation)

@@ -299,11 +299,10 @@ class CatalogueFold(StoredRecords):
         keys = [key.decode() for key in page]
         await self.load(*((name, key) for key in keys for name in (records_of(account, kind), f"owners:{kind}")))
         kinds = [] if stays else await self.kinds_of(account, kind, keys)
-        if stays and not is_deleted:
-            children = [await self.find(account, kind, key) for key in keys]
+        children = [await self.find(account, kind, key) for key in keys]
+        if stays and not is_deleted:  # read together what each one asks for
             await self.existing(account, [ref for child in children if child for ref in child.refs])
-        for at, key in enumerate(keys):
-            child = await self.find(account, kind, key)
+        for at, (key, child) in enumerate(zip(keys, children, strict=True)):
             if child is None:
                 self.write("ZREM", list_of("created", account, kind, parent), key)
             elif stays:

@@ -107,6 +107,18 @@ def bought(names: str) -> list[Any]:
     return [(LogRecord(offset, NOW_US // 1000, b""), event) for offset, event in enumerate(events)]
 
 
+async def folded_twice(
+    valkey: ValkeyClient, namespace: str, entries: Sequence[Any]
+) -> tuple[Generations, PurchaseViews]:
+    """Fold the entries into the live generation and into another; return these, and the live views."""
+    topic = purchases_topic(namespace, 1)
+    generations, live = Generations(valkey, namespace, "purchases", topic), PurchaseViews(valkey, namespace, topic)
+    await generations.open(0, 2)
+    for views in (live, PurchaseViews(valkey, namespace, topic, 2)):
+        await views.apply(0, Position(LOG, 0), entries, len(entries))
+    return generations, live
+
+
 async def test_a_replay_ends_if_another_version_has_opened_its_generation(
     valkey: ValkeyClient, namespace: str
 ) -> None:
@@ -121,14 +133,11 @@ async def test_a_replay_ends_if_another_version_has_opened_its_generation(
 async def test_wrong_stored_values_break_only_the_generation_that_has_them(
     valkey: ValkeyClient, namespace: str
 ) -> None:
-    topic = purchases_topic(namespace, 1)
-    generations, entries = Generations(valkey, namespace, "purchases", topic), bought("xyz")
-    await generations.open(0, 2)
-    for number in (None, 2):
-        await PurchaseViews(valkey, namespace, topic, number).apply(0, Position(LOG, 0), entries[:2], 2)
+    entries = bought("xyz")
+    generations, live = await folded_twice(valkey, namespace, entries[:2])
     assert await generations.touch(0, 2, Position(LOG, 2)) is State.FOLLOWING
     await valkey.call("HSET", f"{generations.base(0)}:g2:position", "clock", "yesterday")
-    await PurchaseViews(valkey, namespace, topic).apply(0, Position(LOG, 2), entries[2:], 4)
+    await live.apply(0, Position(LOG, 2), entries[2:], 4)
     found = await generations.read(0)
     assert (found.others[2].state, found.live.position) == (State.BROKEN, Position(LOG, 4))
 
@@ -136,11 +145,7 @@ async def test_wrong_stored_values_break_only_the_generation_that_has_them(
 async def test_each_part_that_two_generations_hold_otherwise_is_named(
     valkey: ValkeyClient, namespace: str
 ) -> None:
-    topic = purchases_topic(namespace, 1)
-    generations, entries = Generations(valkey, namespace, "purchases", topic), bought("xyz")
-    await generations.open(0, 2)
-    for number in (None, 2):
-        await PurchaseViews(valkey, namespace, topic, number).apply(0, Position(LOG, 0), entries, len(entries))
+    generations, _ = await folded_twice(valkey, namespace, bought("xyz"))
     records, todo = "records:a1", "todo"
     base, (x, y, z) = generations.base(0), map(purchase_key, "xyz")
     await valkey.call("HDEL", f"{base}:g1:{records}", x)
