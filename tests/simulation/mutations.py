@@ -73,7 +73,7 @@ MUTATIONS: Final = {
     "a vote is reserved before one that takes more calls": _of("libs.voting.protocol_run", 101)(
         "if before is None or before.stage >= SENT or 0 < before.place < MOST_TOGETHER:",
         "if True:",
-        "if before is None or before.stage == ENDED:",
+        "if before is None:",
         "if True:",
     ),
     "what was loaded before the answer is put in force": _of("libs.voting.contest_cache", 427)(
