@@ -3,12 +3,16 @@
 import json
 import random
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
 SERVER_PORTS = range(20000, 32000)
+CLAIMS = 256
+"""The last claims are kept: servers at ports that were claimed before listen by now."""
+
+_claims: dict[int, socket.socket] = {}
 
 
 def is_free(port: int, host: str = LOOPBACK) -> bool:
@@ -44,11 +48,38 @@ def lan_address() -> str | None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return distinct free ports below the ephemeral range (32768 and up).
+    """Return distinct free ports below the ephemeral range (32768 and up), and claim them.
 
     An ephemeral port, as from port 0, could be taken before its server listens, or while it is down.
     """
-    return list(islice(filter(is_free, random.sample(SERVER_PORTS, len(SERVER_PORTS))), count))
+    return list(islice(_choose(), count))
+
+
+def _choose() -> Iterator[int]:
+    chosen = random.sample(SERVER_PORTS, len(SERVER_PORTS))
+    return (port for port in chosen if port not in _claims and _claim(port))
+
+
+def _claim(port: int) -> bool:
+    """Keep a port from other stacks that start now, and return whether it is this process's, and free.
+
+    A claim is a UDP socket at the port's number, so it ends with the process. It comes before the port is tried,
+    which would be in the way of another stack's server that starts there.
+    """
+    if port not in _claims:
+        claim = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            claim.bind((LOOPBACK, port))
+        except OSError:
+            claim.close()
+            return False
+        _claims[port] = claim
+    if not is_free(port):
+        _claims.pop(port).close()
+        return False
+    if len(_claims) > CLAIMS:
+        _claims.pop(next(iter(_claims))).close()
+    return True
 
 
 def remembered(file: Path, names: Iterable[str]) -> dict[str, int]:
@@ -61,7 +92,7 @@ def remembered(file: Path, names: Iterable[str]) -> dict[str, int]:
     except (OSError, ValueError, AttributeError, TypeError):
         known = {}
     wanted = list(names)
-    fresh = (port for port in free_ports(len(wanted) + len(known)) if port not in known.values())
-    ports = {name: known[name] if name in known and is_free(known[name]) else next(fresh) for name in wanted}
+    fresh = (port for port in _choose() if port not in known.values())
+    ports = {name: known[name] if name in known and _claim(known[name]) else next(fresh) for name in wanted}
     file.write_text(json.dumps(known | ports))
     return ports
