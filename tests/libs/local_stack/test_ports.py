@@ -1,6 +1,9 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 from libs.local_stack import ports
 
@@ -15,12 +18,15 @@ sys.stdin.read()
 """
 
 
-def test_stacks_that_start_at_the_same_time_do_not_choose_the_same_ports(monkeypatch, tmp_path):
+def test_stacks_that_start_at_the_same_time_do_not_choose_the_same_ports(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(ports, "SERVER_PORTS", FEW)
     with subprocess.Popen(
         [sys.executable, "-c", CHOOSES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
-        assert other.stdin is not None and other.stdout is not None
+        assert other.stdin is not None
+        assert other.stdout is not None
         chosen_there = {*map(int, other.stdout.readline().split())}
         file = tmp_path / "ports.json"
         file.write_text(json.dumps({"valkey": min(chosen_there)}))
