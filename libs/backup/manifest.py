@@ -8,8 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from libs.contracts.log_records import LogRecord
 from libs.contracts.ndjson_codec import from_line
-from libs.contracts.topics import Log, Topic, catalogue_topic, legacy_test_namespace, purchases_topic
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import Log, Topic, VotesLog, catalogue_topic, legacy_test_namespace, purchases_topic
 from libs.deployment.environment_catalogue import Environment
 from libs.storage.private_files import sha256_of, write_private
 from libs.tally.errors import TallyError

@@ -25,7 +25,7 @@ from libs.catalogue.resource_table import CONTESTS
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.certificates import Certificate
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import VotesLog
 from libs.storage.object_store import Store
 from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.tally.time_conversion import microseconds, timestamp

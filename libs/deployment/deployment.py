@@ -7,8 +7,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from libs.catalogue.api_keys import ApiKeyCache
-from libs.contracts.topics import Topic, legacy_test_namespace, purchases_topic
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import Topic, VotesLog, legacy_test_namespace, purchases_topic
 from libs.deployment.environment_catalogue import Catalogue, Environment
 from libs.deployment.identity import check_deployment, examine_deployment
 from libs.deployment.identity_guard import DeploymentGuard

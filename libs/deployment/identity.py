@@ -7,8 +7,7 @@ and an import copies it. So every process can compare its settings with it witho
 import secrets
 from typing import Final
 
-from libs.contracts.topics import Topic, catalogue_topic, topics_of, votes_topic
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import Topic, VotesLog, catalogue_topic, topics_of, votes_topic
 from libs.kafka.errors import WrongTopic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings

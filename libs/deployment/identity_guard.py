@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final, Self
 
 from libs.concurrency.tasks import end_tasks
-from libs.contracts.topics import Log, catalogue_topic, topics_of
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import Log, VotesLog, catalogue_topic, topics_of
 from libs.deployment.identity import examine_deployment
 from libs.deployment.votes_topics import VotesTopics
 from libs.kafka.errors import LogChanged, TopicMissing

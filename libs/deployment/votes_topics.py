@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from libs.concurrency.tasks import every
-from libs.contracts.topics import Topic
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import Topic, VotesLog
 from libs.kafka.errors import WrongTopic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings

@@ -7,18 +7,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.errors import IllegalStateError
 
+from libs.concurrency.tasks import loop_time
 from libs.contracts.log_records import Position
 from libs.kafka.errors import LogChanged
 from libs.kafka.reader import LogReader, as_record
 from libs.kafka.settings import KafkaSettings
 from libs.projection.consumer_health import ConsumerHealth
-from libs.projection.gathering import Gathering
 from libs.projection.log_identity import LogIdentities, confirmed_start
 from libs.projection.partition_worker import FoldTraces, PartitionWorker
 from libs.projection.projection_interface import Projection
@@ -29,6 +29,10 @@ from libs.telemetry.tracing import Tracing
 JOIN_S = 60.0
 DRAIN_S = 2.0
 """Seconds that a stopping projector continues to fold fetched records; nothing depends on it."""
+MANY_PARTITIONS: Final = 32
+DENSE_RECORDS: Final = 8
+LONGEST: Final = 4
+"""A batch of so many partitions is gathered up to so many times as long, until each has so many records."""
 
 logger = logging.getLogger(__name__)
 
@@ -225,3 +229,34 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
                 step(consumer, TopicPartition(*self.topic.place(self.topic.name, partition)))
         except IllegalStateError:
             """The partition was revoked meanwhile; its worker is about to be stopped."""
+
+
+class Gathering:
+    """Chooses the wait between two polls, in which records are gathered, by the rate of records.
+
+    The size of one batch does not show it: without a wait batches are small, and with one large, at the same rate.
+    """
+
+    def __init__(self, pace: Pace, clock: Callable[[], float] = loop_time) -> None:
+        self._pace = pace
+        self._clock = clock
+        self._former_ms = 0.0
+        self._since = -1.0
+        self._recent = 0
+
+    def wait_ms(self, records: int, partitions: int) -> float:
+        """Return the wait after a batch of so many records and partitions: longer if many partitions have few."""
+        self._former_ms = self._wait_ms(records, partitions)
+        return self._former_ms
+
+    def _wait_ms(self, records: int, partitions: int) -> float:
+        pace, now = self._pace, self._clock()
+        if now - self._since > pace.gather_ms / 1000:
+            self._since, self._recent = now, 0
+        self._recent += records
+        if self._recent < pace.busy_records or records >= pace.max_records:
+            return 0.0
+        if partitions < MANY_PARTITIONS:
+            return pace.gather_ms
+        enough_ms = max(self._former_ms, pace.gather_ms) * DENSE_RECORDS * partitions / records
+        return min(max(enough_ms, pace.gather_ms), LONGEST * pace.gather_ms)

@@ -48,7 +48,7 @@ class Pace:
     """Polling of a topic: at most `max_records` per poll.
 
     With at least `busy_records` within `gather_ms`, waits so long before the next poll: a fold costs per call, not
-    per record (`gathering.py`).
+    per record (`Gathering`).
     """
 
     max_records: int

@@ -5,8 +5,7 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from libs.concurrency.tasks import first_success
-from libs.contracts.topics import Topic
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import Topic, VotesLog
 from libs.projection.partition_worker import PartitionWorker
 from libs.projection.projector import Projector
 

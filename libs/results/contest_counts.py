@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from libs.catalogue.contests.vote_sources import Reported
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import VotesLog
 from libs.tally.contest import Contest
 from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.fold import ContestTally

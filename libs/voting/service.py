@@ -12,7 +12,7 @@ from prometheus_client import Counter
 from libs.catalogue.contests.contest_mapper import load_contest
 from libs.contracts.log_records import CURRENT
 from libs.contracts.pseudonyms import receipt
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import VotesLog
 from libs.deployment.deployment import Deployment
 from libs.storage.object_store import StorageUnavailable
 from libs.storage.secrets import contest_secret

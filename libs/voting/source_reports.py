@@ -15,9 +15,8 @@ from libs.contracts.catalogue_events import ContestRecords
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import CURRENT, Appender
 from libs.contracts.pseudonyms import content_hash
-from libs.contracts.topics import source_log_key
+from libs.contracts.topics import VotesLog, source_log_key
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.contracts.votes_log import VotesLog
 from libs.tally.errors import AppendUnknown, ContestFinal, IdempotencyKeyReused, NotFound, ViewsUnavailable
 from libs.tally.events import SourceReported
 from libs.tally.sources import FoldedReport

@@ -14,7 +14,7 @@ from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS
 from libs.catalogue.schemas.base import Members, Timestamp
 from libs.contracts.catalogue_events import ApiKey, Stored
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import VotesLog
 from libs.tally.counts import VoteSums
 from libs.tally.errors import ContestFinal, NotFound, ViewsUnavailable
 from libs.tally.time_conversion import microseconds

@@ -17,8 +17,8 @@ from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import FROZEN, LINKS, SHOWS
 from libs.catalogue.schemas.contest import CallToVote, Link, Show
 from libs.contracts.catalogue_events import ApiKey, Stored
+from libs.contracts.topics import VotesLog
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.contracts.votes_log import VotesLog
 from libs.results.contest_counts import read_counts
 from libs.results.frozen_counts import freeze
 from libs.tally.errors import NotFound

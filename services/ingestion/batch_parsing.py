@@ -12,8 +12,7 @@ from libs.contracts.validation import Problem, ValidationFailed, pointer
 from libs.tally.errors import TallyError
 from libs.web.door.request_parsing import check_size, load_json
 from libs.web.errors import MalformedJson, PayloadTooLarge
-from services.ingestion.vote_forms import MAX_VOTE_BYTES, VoteForm, check_vote
-from services.ingestion.voter_pseudonyms import new_vote_id
+from services.ingestion.vote_forms import MAX_VOTE_BYTES, VoteForm, check_vote, new_vote_id
 
 MAX_BATCH = 10_000
 MAX_BATCH_BYTES = 8 << 20

@@ -34,8 +34,8 @@ from services.ingestion.vote_forms import (
     BatchResult,
     VoteForm,
     VoteStatusAnswer,
+    find_voter,
 )
-from services.ingestion.voter_pseudonyms import find_voter
 from services.ingestion.voter_reads import VoterReads
 
 TAG = "votes"

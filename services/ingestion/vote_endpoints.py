@@ -26,8 +26,15 @@ from libs.web.errors import Forbidden, is_for_the_caller, log_cause, problem_res
 from libs.web.responses import send_whole
 from libs.web.server.direct_routes import DirectCycle
 from services.ingestion.batch_parsing import MAX_BATCH_BYTES, NDJSON, Ballot, id_in, parse_batch
-from services.ingestion.vote_forms import MAX_VOTE_BYTES, VOTE_ID_TEXT, VoteForm, check_vote, parse_vote
-from services.ingestion.voter_pseudonyms import command, new_vote_id
+from services.ingestion.vote_forms import (
+    MAX_VOTE_BYTES,
+    VOTE_ID_TEXT,
+    VoteForm,
+    check_vote,
+    command,
+    new_vote_id,
+    parse_vote,
+)
 
 REFUSED = HTTP_REFUSALS.labels("in_flight")
 TURN = 10

@@ -29,8 +29,8 @@ from services.ingestion.vote_forms import (
     ParticipantAllowance,
     SourceAllowance,
     VoteStatusAnswer,
+    find_voter,
 )
-from services.ingestion.voter_pseudonyms import find_voter
 
 TOKEN: Final = re.compile(r"[0-9a-f]{24}")
 SOURCES: tuple[Source, ...] = "c-free", "c-paid"

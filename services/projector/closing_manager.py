@@ -33,8 +33,7 @@ from libs.concurrency.tasks import every, loop_time
 from libs.contracts.catalogue_events import ContestClosing
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appender
-from libs.contracts.topics import source_log_key
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import VotesLog, source_log_key
 from libs.tally.contest import Contest
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.tally.events import Actor, ContestClosed, ContestReopened

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from libs.catalogue.contests.wall_links import Viewers, WallLinks
 from libs.concurrency.tasks import first_success
 from libs.contracts.position_token import PositionTokens
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import VotesLog
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from libs.views.catalogue.catalogue_views import CatalogueViews

@@ -13,8 +13,7 @@ from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.catalogue.schemas.contest import Show
 from libs.concurrency.tasks import SingleFlight, outcome
 from libs.contracts.catalogue_events import ContestRecords
-from libs.contracts.topics import Topic
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import Topic, VotesLog
 from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.partition_reads import Mark

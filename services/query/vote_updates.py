@@ -12,8 +12,8 @@ from libs.catalogue.contests.closing_record import closing_of
 from libs.catalogue.pagination import Ranked
 from libs.contracts.catalogue_events import ApiKey
 from libs.contracts.position_token import BROKEN, PositionTokens, merge_positions
+from libs.contracts.topics import VotesLog
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.contracts.votes_log import VotesLog
 from libs.results.contest_results import updated, vote_count
 from libs.tally.counts import VoteSums
 from libs.tally.errors import NotFound

@@ -14,7 +14,7 @@ from libs.monitoring.health_problems import BEHIND_S
 from libs.monitoring.status import Status
 from libs.storage.secrets import contest_secret
 from services.cli.deployment_discovery import find_addresses
-from services.ingestion.voter_pseudonyms import voter_pseudonym
+from services.ingestion.vote_forms import voter_pseudonym
 from tests.campaign.alarms import Alarms
 from tests.campaign.clients import SEATS, Crowd
 from tests.campaign.commands import Commands

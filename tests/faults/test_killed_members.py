@@ -21,7 +21,7 @@ from libs.local_stack.supervisor import Supervisor
 from libs.storage.secrets import contest_secret
 from services.cli import bootstrap
 from services.cli.deployment_discovery import find_addresses
-from services.ingestion.voter_pseudonyms import voter_pseudonym
+from services.ingestion.vote_forms import voter_pseudonym
 from tests.faults.conftest import FIGURES
 from tests.faults.voters import Voters, a_limited_contest, settled, voting
 from tests.support.deployments import compare

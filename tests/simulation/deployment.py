@@ -12,8 +12,7 @@ from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.records import RecordService
 from libs.catalogue.resource_table import RESOURCES
 from libs.contracts.position_token import PositionTokens
-from libs.contracts.topics import Topic, catalogue_topic, purchases_topic, votes_topic
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import Topic, VotesLog, catalogue_topic, purchases_topic, votes_topic
 from libs.deployment.deployment import Deployment as Servers
 from libs.projection.consumer import ConsumerSession, LogClients
 from libs.purchases.encryption import AccountCiphers

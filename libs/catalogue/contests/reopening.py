@@ -8,8 +8,8 @@ from libs.catalogue.records import RecordService
 from libs.catalogue.resource_table import CONTESTS
 from libs.concurrency.tasks import becomes_true
 from libs.contracts.catalogue_events import Stored
+from libs.contracts.topics import VotesLog
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.contracts.votes_log import VotesLog
 from libs.tally.errors import ViewsUnavailable
 from libs.views.votes.reply_types import ClosingState
 from libs.views.votes.vote_views import VoteViews

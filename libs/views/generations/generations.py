@@ -7,8 +7,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple, Self
 
 from libs.contracts.log_records import Behind, Position
-from libs.contracts.topics import Log, catalogue_topic, legacy_test_namespace, purchases_topic
-from libs.contracts.votes_log import VotesLog, votes_log
+from libs.contracts.topics import Log, VotesLog, catalogue_topic, legacy_test_namespace, purchases_topic, votes_log
 from libs.tally.errors import TallyError
 from libs.views.generations.key_scan import GenerationKey, generation_keys
 from libs.views.valkey.client import Valkey

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from libs.contracts.log_records import Position
+from libs.contracts.topics import VotesLog, votes_log
 from libs.contracts.vote_states import FoldProgress, VoteName, VoteState
-from libs.contracts.votes_log import VotesLog, votes_log
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.reservations import Stale
 from libs.tally.sources import FoldedReport

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import VotesLog
 from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.connection import NO_ANSWER

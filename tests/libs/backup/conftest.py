@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import VotesLog
 from libs.deployment.identity import create_deployment
 from libs.deployment.settings import DeploymentAddresses
 from libs.kafka.security import connection

@@ -17,8 +17,7 @@ from libs.contracts.catalogue_events import CatalogueEvent, KeyIssued, RecordCre
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.contracts.purchase_events import PurchaseEvent, PurchaseRefunded, purchases_codec
-from libs.contracts.topics import Log, catalogue_topic, legacy_test_namespace
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import Log, VotesLog, catalogue_topic, legacy_test_namespace
 from libs.deployment.settings import DeploymentAddresses
 from libs.kafka.reader import LogReader
 from libs.storage.object_store import Store, open_store

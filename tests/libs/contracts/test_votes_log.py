@@ -2,8 +2,7 @@
 
 import pytest
 
-from libs.contracts.topics import Topic
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import Topic, VotesLog
 from libs.tally.errors import ViewsUnavailable
 
 

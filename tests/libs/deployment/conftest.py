@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from aiokafka.admin import NewPartitions
 
-from libs.contracts.topics import Topic, topics_of, votes_topic
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import Topic, VotesLog, topics_of, votes_topic
 from libs.deployment.identity import check_deployment, create_deployment
 from libs.deployment.identity_guard import DeploymentGuard
 from libs.kafka.reader import LogReader

@@ -6,8 +6,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from libs.contracts.codec import vote_codec
-from libs.contracts.topics import Topic
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import Topic, VotesLog
 from libs.deployment.votes_topics import CLOCK_DIFFERENCE_S, VotesTopics, create_next_topic, find_topics
 from libs.kafka.errors import WrongTopic
 from libs.kafka.reader import LogReader

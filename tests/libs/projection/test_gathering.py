@@ -2,7 +2,7 @@
 
 import pytest
 
-from libs.projection.gathering import Gathering
+from libs.projection.consumer import Gathering
 from libs.projection.settings import VOTES, Pace
 
 POLL_MS = 4

@@ -7,8 +7,7 @@ from typing import get_args
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from libs.contracts.topics import Topic
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import Topic, VotesLog
 from libs.views.valkey.hash_tags import SLOTS, Prefix, base_in, key_base, partition_in, shard_borders, slot_of
 
 PREFIXES = st.sampled_from(get_args(Prefix))

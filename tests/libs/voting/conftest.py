@@ -8,7 +8,7 @@ import pytest
 
 from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log_records import Appended
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import VotesLog
 from libs.tally.contest import Contest
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import Event

@@ -11,8 +11,7 @@ from libs.catalogue.contests.closing_record import closed
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.contracts.log_records import Appended
-from libs.contracts.topics import source_log_key, votes_topic
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import VotesLog, source_log_key, votes_topic
 from libs.tally.counts import VoteSums
 from libs.tally.errors import AppendUnknown, ContestFinal, NotAppended, NotFound, ViewsUnavailable
 from libs.views.catalogue.catalogue_views import CatalogueViews

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import VotesLog
 from libs.tally.contest import MILLION, Limits
 from libs.tally.errors import LimitReached
 from libs.tally.reservations import Answer, GateClosed, Request, Stale

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import VotesLog
 from libs.deployment.identity import create_deployment
 from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack.child_process import Reaper

@@ -20,8 +20,7 @@ from services.ingestion.batch_parsing import MAX_BATCH, MAX_LINES, NDJSON, Ballo
 from services.ingestion.purchase_routes import TOKEN, _place, _token
 from services.ingestion.source_forms import ReportForm
 from services.ingestion.vote_endpoints import _item_answer, _vote_id
-from services.ingestion.vote_forms import MAX_VOTE_BYTES, VoteForm, check_vote, parse_vote
-from services.ingestion.voter_pseudonyms import command
+from services.ingestion.vote_forms import MAX_VOTE_BYTES, VoteForm, check_vote, command, parse_vote
 from tests.support.hostile import mutated, mutated_text
 
 SCOPE: Final = {"type": "http", "path": "/contests/c/votes", "headers": []}

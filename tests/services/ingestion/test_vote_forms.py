@@ -8,8 +8,7 @@ import pytest
 from libs.contracts.pseudonyms import content_of
 from libs.contracts.validation import ValidationFailed
 from libs.tally.events import Rating
-from services.ingestion.vote_forms import VoteForm, check_vote, parse_vote
-from services.ingestion.voter_pseudonyms import command
+from services.ingestion.vote_forms import VoteForm, check_vote, command, parse_vote
 
 FAULTY: dict[str, Any] = {"participant_key": 7, "unheard": True, "count": 0}
 POINTERS = {"/participant_key", "/unheard", "/count", ""}

@@ -14,8 +14,7 @@ from libs.catalogue.contests.vote_sources import source_key
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS, VOTE_SOURCES
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.codec import vote_codec
-from libs.contracts.topics import Topic, source_log_key, topics_of, votes_topic
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import Topic, VotesLog, source_log_key, topics_of, votes_topic
 from libs.deployment.deployment import open_deployment
 from libs.kafka.reader import Extent, LogReader
 from libs.tally.admission import Selection, judge

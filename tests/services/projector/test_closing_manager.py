@@ -12,8 +12,8 @@ from libs.catalogue.contests.contest_mapper import sources_of
 from libs.catalogue.errors import NotClosed
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
 from libs.contracts.catalogue_events import ContestClosing, catalogue_codec
+from libs.contracts.topics import VotesLog
 from libs.contracts.validation import ValidationFailed
-from libs.contracts.votes_log import VotesLog
 from libs.tally.contest import Phase
 from libs.tally.errors import ContestFinal, ContestNotRunning, ViewsUnavailable
 from libs.tally.events import ContestClosed, ContestReopened

@@ -5,8 +5,7 @@ from typing import Any
 
 import httpx
 
-from libs.contracts.topics import catalogue_topic
-from libs.contracts.votes_log import VotesLog
+from libs.contracts.topics import VotesLog, catalogue_topic
 from libs.tally.time_conversion import timestamp
 from libs.views.votes.reply_types import ContestCounts
 from libs.views.votes.timeline import MINUTE_MS, ChangesPage, Timeline
