@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
@@ -26,9 +28,17 @@ async def stack(
     servers: Servers, secured: Secured | None, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Supervisor]:
     """Gateway and projector over the session's Kafka and Valkey, in a namespace of their own."""
+    async with stack_of_the_run(servers, secured, tmp_path_factory.mktemp("stack")) as supervisor:
+        yield supervisor
+
+
+@asynccontextmanager
+async def stack_of_the_run(
+    servers: Servers, secured: Secured | None, directory: Path
+) -> AsyncIterator[Supervisor]:
+    """Run the services as the run's variables say: on secured servers, or several of each."""
     clustered = bool(os.environ.get("TALLY_TESTS_CLUSTERED"))
     partitions, copies = (16, 2) if clustered else (FEW_PARTITIONS, 1)
-    directory = tmp_path_factory.mktemp("stack")
     async with open_own_stack(
         servers, directory, partitions, secured=secured, gateways=copies, projectors=copies
     ) as supervisor:

@@ -1,17 +1,35 @@
 """Prometheus metrics equal the requests and votes sent."""
 
+from __future__ import annotations
+
 import time
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 import pytest
 
+from libs.local_stack.servers import Servers
 from libs.local_stack.supervisor import Supervisor
 from libs.telemetry.metrics import REGISTRY
 from libs.web.errors import TABLE
+from tests.e2e.conftest import stack_of_the_run
 from tests.support.eventually import eventually
 from tests.support.metrics import Scrape, scrape
 from tests.support.voting import Api, code, new_id, running
 
+if TYPE_CHECKING:
+    from tests.support.secured import Secured
+
 FOLDED = ("counted", "overruled", "removed", "replaced", "voided", "late")
+
+
+@pytest.fixture(scope="module")
+async def stack(
+    servers: Servers, secured: Secured | None, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Supervisor]:
+    """Services of this file, whose log gets no record of other tests' contests between two looks."""
+    async with stack_of_the_run(servers, secured, tmp_path_factory.mktemp("metrics")) as supervisor:
+        yield supervisor
 
 
 async def look(stack: Supervisor) -> Scrape:
