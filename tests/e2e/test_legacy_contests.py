@@ -15,7 +15,8 @@ from tests.support.http_clients import ok
 from tests.support.pictures import picture
 from tests.support.voting import Api, hours_from_now
 
-RUNNING = {"published": True, "start": hours_from_now(-1), "end": hours_from_now(1)}
+RUNNING = {"published": True, "start": hours_from_now(-1), "end": hours_from_now(24)}
+"""Until long after a run that takes hours."""
 
 
 @pytest.mark.secured

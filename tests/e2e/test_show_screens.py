@@ -142,7 +142,9 @@ async def test_a_result_released_by_hand_stays_hidden_after_the_end_until_the_re
     contest = await api.contest(
         body=running(result_release="by_hand", vote_visibility="hidden_until_vote", end=hours_from_now(1))
     )
-    receipt = (await contest.vote(0)).json()["receipt"]
+    vote = await contest.vote(0)
+    receipt = vote.json()["receipt"]
+    await contest.counts_with(vote)
     assert (await contest.change(end=hours_from_now(-0.001))).status_code == 200
 
     async def counts() -> list[Any]:
