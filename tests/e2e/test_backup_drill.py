@@ -19,8 +19,8 @@ import pytest
 
 from libs.local_stack.ports import free_ports
 from libs.local_stack.servers import Servers
-from tests.e2e.test_guides import GUIDES, blocks
-from tests.support.commands import run, tally_json
+from tests.e2e.test_guides import GUIDES, blocks, succeeds
+from tests.support.commands import tally_json
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
 from tests.support.own_stack import open_own_stack
@@ -51,9 +51,7 @@ async def output_of(commands: str, backup: Path, **settings: str) -> str:
     output = ""
     for line in commands.splitlines():
         _, *words = shlex.split(Template(line).substitute(BACKUP=backup))
-        done = await run(*words, env=others | settings)
-        assert done.exit_code == 0, (line, done.output)
-        output += done.stdout
+        output += (await succeeds(line, words, others | settings)).stdout
     return output
 
 

@@ -15,11 +15,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import Result
 
 from libs.local_stack.servers import Servers
 from libs.local_stack.supervisor import Supervisor
-from services.cli.__main__ import PLACES, app, import_command
+from services.cli.__main__ import PLACES, import_command
+from tests.support.commands import run as tally
+from tests.support.eventually import eventually
 from tests.support.own_stack import open_own_stack
 from tests.support.programs import CURL, Programs
 from tests.support.voting import Api
@@ -52,6 +54,8 @@ NOT_RUN = {
     "tally unseal": "would undo the sealing; tests/e2e/test_sealing.py runs it",
 }
 """Commands in the text of the operator's guide that the test of it does not run, with the reason."""
+MOMENTARY = ("tally status", "tally doctor")
+"""Commands that tell of a moment: on a busy machine, also of one in which a part is slow to answer."""
 
 
 def blocks(page: Path) -> list[str]:
@@ -97,7 +101,8 @@ async def test_the_first_vote_of_the_readme_counts_and_the_second_after_the_chan
 ) -> None:
     code, output = await run(stack, "\n".join(FIRST_VOTE), tmp_path)
     assert code == 0, output
-    assert '"count":2' in output
+    assert '"count":' in output, "the view may be a moment behind; the next command reads the log"
+    assert "2 votes of 1 voter" in output
     again = "\n".join([*FIRST_VOTE[:2], FIRST_VOTE[1]]).replace("curl -s", "command curl -s")
     assert "participant_limit_reached" in (await run(stack, again, tmp_path))[1]
 
@@ -194,13 +199,22 @@ async def step(stack: Supervisor, part: str, known: dict[str, str], directory: P
         return output
     line, _, file = part.partition(" > ")
     _, *words = [Template(word).substitute(known) for word in shlex.split(line)]
-    environment = {"TALLY_DATA_DIR": str(stack.data_dir.absolute())}
-    done = await asyncio.to_thread(CliRunner().invoke, app, words, env=environment)
-    assert done.exit_code == 0, (part, done.output)
+    done = await succeeds(part, words, {"TALLY_DATA_DIR": str(stack.data_dir.absolute())})
     if file:
         [name] = shlex.split(file)
         await asyncio.to_thread(Path(Template(name).substitute(known)).write_text, done.stdout)
     return done.stdout
+
+
+async def succeeds(line: str, words: list[str], environment: Mapping[str, str | None]) -> Result:
+    """Run the words of a line as a command of `tally`; again until it succeeds, if it tells of a moment."""
+
+    async def once() -> Result:
+        done = await tally(*words, env=environment)
+        assert done.exit_code == 0, (line, done.output)
+        return done
+
+    return await (eventually(once) if line in MOMENTARY else once())
 
 
 @pytest.mark.parametrize("page", sorted(GUIDES.glob("*.md")), ids=lambda page: page.stem)
