@@ -16,7 +16,7 @@ import pytest
 
 from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
-from libs.views.generations.generations import ProjectionName, State
+from libs.views.generations.generations import Generation, ProjectionName, State
 from services.cli.deployment_discovery import find_addresses
 from tests.support.deployments import compare
 from tests.support.eventually import eventually
@@ -93,23 +93,29 @@ class Operator:
         return json.loads(printed)
 
     async def kill_half_way(self) -> None:
-        """While a partition is folded and others are not."""
-        process = await self.start("run", "--projection", "votes", "--parallel", "1")
+        """While a partition is folded and others are not; if that was missed, kill another replay."""
         async with Deployment(find_addresses(self.stack.data_dir)) as deployment:
             generations = deployment.projections[ProjectionName.VOTES]
 
             async def half_way() -> bool:
-                others = [
-                    one for found in (await generations.read_all()).values() for one in found.others.values()
-                ]
-                return any(
-                    one.state is State.BUILDING and one.position is not None and one.position.offset > FOLDED
-                    for one in others
-                )
+                partitions = (await generations.read_all()).values()
+                folded = [any(map(is_folded, found.others.values())) for found in partitions]
+                is_swapping = len({found.swaps for found in partitions}) > 1
+                return any(folded) and not all(folded) and not is_swapping
 
-            await eventually(half_way, every_s=0.005)
-            process.kill()
-            assert await process.wait() == -9
+            async def was_killed() -> bool:
+                process = await self.start("run", "--projection", "votes", "--parallel", "1")
+
+                async def is_due() -> bool:
+                    return process.returncode is not None or await half_way()
+
+                await eventually(is_due, every_s=0.005)
+                if process.returncode is None:
+                    process.kill()
+                assert await process.wait() in (0, -9), await process.communicate()
+                return await half_way()
+
+            await eventually(was_killed)
 
     async def rolls_back_and_swaps_again(self, generation: int) -> None:
         partitions = self.stack.stack["partitions"]
@@ -124,6 +130,10 @@ class Operator:
         report = await compare(find_addresses(self.stack.data_dir))
         assert report.equal, report.differences
         return report.events
+
+
+def is_folded(one: Generation) -> bool:
+    return one.state is State.BUILDING and one.position is not None and one.position.offset > FOLDED
 
 
 async def fill(contest: Contest) -> None:
