@@ -11,6 +11,8 @@ from tests.support.network_traffic import Traffic
 from tests.support.voting import Contest
 
 HALL: Final = (1920, 1080)
+SOON_MS: Final = 60_000
+"""For what needs servers to answer again, or to be well."""
 IN_SIGHT: Final = """items => items.every((item) => {
   const { top, bottom, left, right } = item.getBoundingClientRect();
   const isIn = (part) => {

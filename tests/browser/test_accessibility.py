@@ -3,6 +3,7 @@
 The pictures lie in `TALLY_SCREENSHOTS`, where that names a directory, for a person to check.
 """
 
+from functools import partial
 from typing import Final
 
 import pytest
@@ -10,6 +11,7 @@ from playwright.async_api import expect
 
 from tests.browser.contest_pages import IN_SIGHT, picture
 from tests.support.browser_types import Visit
+from tests.support.eventually import eventually
 from tests.support.soundness import SIZES, is_sound
 from tests.support.voting import Api, running
 
@@ -38,7 +40,7 @@ async def test_a_contest_at_every_size(api: Api, visit: Visit) -> None:
     for number in range(10 - len(NAMES)):
         await api.participant(contest, title=f"Another {number}")
     await expect(page.locator("#ranking li")).to_have_count(10)
-    assert await page.locator("#ranking li").evaluate_all(IN_SIGHT)
+    await eventually(partial(page.locator("#ranking li").evaluate_all, IN_SIGHT))
     await picture(page, "contest-wall-full")
     smallest = await visit(f"/dashboard{contest.path}", size=(320, 600))
     await expect(smallest.locator("#ranking li")).to_have_count(10)

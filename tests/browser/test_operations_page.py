@@ -12,6 +12,7 @@ from libs.kafka.settings import KafkaSettings
 from libs.local_stack.supervisor import Supervisor
 from libs.views.generations.generations import ProjectionName, projections_of
 from libs.views.valkey.function_loading import open_valkey
+from tests.browser.contest_pages import SOON_MS
 from tests.support.browser_types import Issue, Visit
 from tests.support.soundness import SIZES, is_sound
 
@@ -20,7 +21,7 @@ PATH = "/dashboard/operations"
 
 async def test_where_all_is_well_one_line_says_so(visit: Visit, stack: Supervisor, issue: Issue) -> None:
     page = await visit(PATH, (await issue("operations")).api_key)
-    await expect(page.locator("#fine")).to_contain_text("No problems", timeout=15_000)
+    await expect(page.locator("#fine")).to_contain_text("No problems", timeout=SOON_MS)
     await expect(page.locator("#problems li")).to_have_count(0)
     await expect(page.locator("#dependencies")).to_contain_text("log: ready")
     await expect(page.locator("#dependencies .bad")).to_have_count(0)
@@ -50,9 +51,9 @@ async def test_nobody_is_asked_while_the_page_is_out_of_sight(visit: Visit) -> N
     await page.add_init_script("Object.defineProperty(document, 'hidden', { get: () => window.away === true })")
     await page.goto(PATH)
     await expect(page.locator("#freshness")).to_contain_text("Read ")
+    await page.evaluate("window.away = true")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    await page.evaluate("window.away = true")
     await page.clock.run_for(20_000)
     await expect(page.locator("#freshness")).to_contain_text("Not up to date")
     assert not asked
