@@ -15,6 +15,8 @@ from services.cli.commands.status import read_parts
 
 FEW_PARTITIONS: Final = 4
 """Partitions of the whole service's topics: it polls each several times a second, and every read asks each."""
+READ_S: Final = 60.0
+"""For a status of servers that answer, on a busy machine."""
 
 
 async def compare(
@@ -30,8 +32,10 @@ async def compare_in_parallel(addresses: DeploymentAddresses, contest: str | Non
 
 
 async def read_status(addresses: DeploymentAddresses) -> Status:
+    """Read the status of all partitions: a command omits those that take too long, as on a busy machine."""
     async with Deployment(addresses) as deployment:
-        return await StatusCollector(deployment).collect(await read_parts(deployment.description))
+        parts = await read_parts(deployment.description)
+        return await StatusCollector(deployment).collect(parts, within_s=READ_S)
 
 
 async def reconcile_logs(addresses: DeploymentAddresses) -> Reconciliation:

@@ -21,15 +21,22 @@ from libs.monitoring.status import PartitionStatus, Status
 from libs.storage.object_store import StorageUnavailable
 from libs.views.generations.generations import Generations, ProjectionName, State, projections_of
 from libs.views.valkey.function_loading import load_functions
+from services.cli import present_servers
 from services.cli.commands.status import parts_of, readings
 from services.cli.output import Block, show
 from tests.support.builders import a_cast
 from tests.support.commands import run, use_deployment
-from tests.support.deployments import read_status
+from tests.support.deployments import READ_S, read_status
 from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log
 from tests.support.projector_metrics import projector_metrics
 from tests.support.versions import OTHER_LAYOUT, functions_of_another_version
+
+
+@pytest.fixture(autouse=True)
+def nothing_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a test takes: no projector folds what it does not fold itself."""
+    monkeypatch.setattr("libs.monitoring.lag.STALLED_MS", 3_600_000)
 
 
 @pytest.fixture
@@ -86,7 +93,7 @@ async def test_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_folded(
 
         async def two_seconds_behind() -> tuple[float, PartitionStatus, float] | None:
             asked = time.time()
-            row = votes(await collector.collect())[0]
+            row = votes(await collector.collect(within_s=READ_S))[0]
             answered = time.time()
             await log.append([a_cast(vote_id="always more")])
             return (asked, row, answered) if row.lag_s > 1.5 else None
@@ -118,15 +125,15 @@ async def test_a_view_that_stands_is_stalled_and_one_that_moves_is_not(
     await eventually(all_stand)
     async with Deployment(log.stack) as deployment:
         collector = StatusCollector(deployment)
-        await collector.collect()
+        await collector.collect(within_s=READ_S)
         await log.valkey.call("HSET", log.key("g1:position"), "offset", 4)
-        moved, stands = votes(await collector.collect())
+        moved, stands = votes(await collector.collect(within_s=READ_S))
         assert (moved.lag, moved.lag_s > 0.3, moved.stalled_since) == (3, True, None)
         assert moved.processed_per_s
         assert stands.stalled_since is not None
 
         async def stalled_again() -> bool:
-            row = votes(await collector.collect())[0]
+            row = votes(await collector.collect(within_s=READ_S))[0]
             return row.stalled_since is not None and row.processed_per_s == 0
 
         await eventually(stalled_again)
@@ -142,7 +149,7 @@ async def test_a_replays_progress_covers_all_its_partitions_and_a_broken_generat
         await generations.open(partition, 2)
     async with Deployment(log.stack) as deployment:
         collector = StatusCollector(deployment)
-        status = await collector.collect()
+        status = await collector.collect(within_s=READ_S)
         (other,), (begun,) = votes(status)[0].generations, status.beside
         assert (other.number, other.state, other.position, other.behind) == (2, State.BUILDING, 0, 10)
         assert (begun.projection, begun.generation, begun.partitions) == (ProjectionName.VOTES, 2, 2)
@@ -150,11 +157,11 @@ async def test_a_replays_progress_covers_all_its_partitions_and_a_broken_generat
         assert (begun.processed_per_s, begun.left_s) == (None, None)
         assert ("generation", "votes 0") not in problems(status)
         await log.valkey.call("HSET", log.key("g2:position"), "log", "x", "offset", 5)
-        (moved,) = (await collector.collect()).beside
+        (moved,) = (await collector.collect(within_s=READ_S)).beside
         assert (moved.processed, moved.behind) == (5, 5)
         assert moved.processed_per_s
         assert moved.left_s == pytest.approx(6 / moved.processed_per_s)
-        (stands,) = (await collector.collect()).beside
+        (stands,) = (await collector.collect(within_s=READ_S)).beside
         assert (stands.processed_per_s, stands.left_s) == (0, None)
     key = f"{generations.base(0)}:generations"
     row = await log.valkey.call("HGET", key, "2")
@@ -212,6 +219,9 @@ async def test_the_command_says_what_is_wrong_and_ends_with_1(
 ) -> None:
     use_deployment(monkeypatch, log.stack)
     monkeypatch.setattr("libs.monitoring.health_problems.BEHIND_S", 60.0)  # no process folds the purchases here
+    for limit in ("WITHIN_S", "SOON_S", "FIND_S"):
+        monkeypatch.setattr(present_servers, limit, READ_S)
+    monkeypatch.setattr(present_servers, "REQUEST_MS", 60_000)
 
     status = partial(run, "status", "--data-dir", "none")
     plain = await status()

@@ -123,6 +123,12 @@ class Ward:
         return start, found
 
 
+@pytest.fixture(autouse=True)
+def nothing_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a test takes: no projector folds what it does not fold itself."""
+    monkeypatch.setattr("libs.monitoring.lag.STALLED_MS", 3_600_000)
+
+
 @pytest.fixture
 async def ward(
     kafka: str, valkey_address: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
