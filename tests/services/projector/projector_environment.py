@@ -227,10 +227,11 @@ async def open_environment(
         produce_deadline_ms=500,
         source_grace_s=0,
     )
+    patient = settings.model_copy(update={"produce_deadline_ms": 60_000})  # no projector may fold what is in doubt
     await new_topics(settings, topics_of(namespace, PARTITIONS))
     async with (
         open_catalogue(kafka, valkey_address, namespace) as catalogue,
-        open_deployment(settings, guard=Unguarded) as servers,
+        open_deployment(patient, guard=Unguarded) as servers,
     ):
         await servers.start_writer()
         voting, topic = await create_voting_service(servers), votes_topic(namespace, PARTITIONS)

@@ -3,6 +3,8 @@
 Reopened contests accept votes in all partitions or none, and old markers have no effect.
 """
 
+from contextlib import suppress
+
 import orjson
 import pytest
 
@@ -53,10 +55,19 @@ async def test_a_vote_one_millisecond_before_the_end_counts_and_one_at_the_end_d
 async def test_a_contest_without_an_end_stays_open_and_a_later_end_is_waited_for(
     env: ProjectorEnvironment,
 ) -> None:
-    first = await env.now() + 5 * SECOND
-    endless, moved = await env.contest(end=None), await env.contest(end=first)
-    later = timestamp(await env.now() + HOUR)
-    await env.change(moved, contest_config={"end": later})
+    async def moved_in_time() -> tuple[str, int] | None:
+        """A contest and its first end; None if it was closed before it had a later one."""
+        contest = await env.contest(end=await env.now() + HOUR)
+        first = await env.now() + 5 * SECOND
+        with suppress(ContestFinal):
+            for end in (first, first + HOUR):
+                await env.change(contest, contest_config={"end": timestamp(end)})
+            return contest, first
+        return None
+
+    endless, found = await env.contest(end=None), await eventually(moved_in_time)
+    assert found is not None
+    moved, first = found
     ended = await env.contest(end=first)
     await env.closes(ended)
     for contest in (endless, moved):
@@ -187,7 +198,8 @@ async def test_the_end_of_a_closed_contest_stays_and_its_closing_is_the_servers_
 
 
 async def test_external_sources_may_report_until_their_grace_is_over(own: ProjectorEnvironment) -> None:
-    async with own.projecting(source_grace_s=8):
+    async def reports_in_time() -> tuple[str, int]:
+        """A closed contest and its end; another one if the grace was over before the report was folded."""
         contest = await own.contest(end=await own.now() + HOUR)
         await own.source(contest, "sms")
         await own.source(contest, "retired", retired=True)
@@ -197,19 +209,28 @@ async def test_external_sources_may_report_until_their_grace_is_over(own: Projec
         await eventually(lambda: source_closed(own, contest, retired, "retired"))
         assert not await source_closed(own, contest, sms, "sms")
         await own.append(sms, a_report("in time", ("A", 5, 5, 0), contest=contest, source="sms"))
+        assert not await is_late(own, contest, "in time")
+        return contest, end
+
+    async with own.projecting(source_grace_s=8):
+        contest, end = await eventually(reports_in_time)
+        sms = own.source_partition(contest, "sms")
         await eventually(lambda: source_closed(own, contest, sms, "sms"))
         assert await own.now() >= end + 8 * SECOND
         await own.append(sms, a_report("late", ("A", 9, 9, 0), contest=contest, source="sms"))
         await own.settles(contest)
-
-        async def is_late() -> bool:
-            report = await own.votes.report(sms, contest, "sms", "late")
-            return report is not None and report.late
-
-        await eventually(is_late)
+        assert await is_late(own, contest, "late")
         counts = await own.votes.counts(sms, contest)
         assert counts is not None
         assert counts.sources["sms"].figures["A"].count == 5
+
+
+async def is_late(env: ProjectorEnvironment, contest: str, name: str) -> bool:
+    """Of a report of the source sms, once it is folded."""
+    sms = env.source_partition(contest, "sms")
+    report = await eventually(lambda: env.votes.report(sms, contest, "sms", name))
+    assert report is not None
+    return report.late
 
 
 async def source_closed(env: ProjectorEnvironment, contest: str, partition: int, name: str) -> bool:

@@ -22,6 +22,7 @@ from libs.purchases.encryption import SecretLost
 from libs.tally.errors import LogUnavailable
 from libs.telemetry.metrics import REGISTRY
 from libs.views.purchases.purchase_views import Unreadable
+from services.projector import purchase_manager
 from services.projector.purchase_manager import AT_ONCE, PurchaseManager
 from tests.support.eventually import eventually
 from tests.support.purchases_log import FoldedPurchases, a_purchase, folded_purchases
@@ -125,6 +126,13 @@ def in_partition(purchases: FoldedPurchases, name: str, partition: int) -> Purch
     return next(event for event in events if purchases.topic.partition_of(event.key) == partition)
 
 
+@pytest.fixture
+def folds_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow: else a step is repeated after two seconds."""
+    monkeypatch.setattr(purchase_manager, "FOLD_S", 600.0)
+
+
+@pytest.mark.usefixtures("folds_are_waited_for")
 async def test_of_one_purchase_only_one_step_is_under_way(purchases: FoldedPurchases) -> None:
     events = [a_purchase(f"p{number}") for number in range(20)]
     under_way: Counter[str] = Counter()
@@ -158,6 +166,7 @@ async def test_of_one_purchase_only_one_step_is_under_way(purchases: FoldedPurch
     assert all(taken[:2] == [PurchaseStatus.RECORDED, PurchaseStatus.REFUNDED] for taken in steps.values())
 
 
+@pytest.mark.usefixtures("folds_are_waited_for")
 async def test_what_was_recorded_is_left_alone_while_the_fold_comes_to_it(purchases: FoldedPurchases) -> None:
     """The first one's outcome is never folded; that the second is cast shows that the manager has looked again."""
     first, second = a_purchase("first"), a_purchase("second")
