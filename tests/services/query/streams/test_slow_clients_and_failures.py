@@ -7,7 +7,6 @@ import resource
 import signal
 import socket
 import sys
-import time
 from pathlib import Path
 
 import httpx
@@ -19,7 +18,6 @@ from libs.local_stack.ports import free_ports
 from libs.local_stack.servers import Servers
 from libs.tally.errors import ViewsUnavailable
 from libs.web.server import http_service as web_service
-from libs.web.settings import CLOSE_S
 from tests.services.query.query_environment import PARTITIONS, QueryEnvironment, song
 from tests.services.query.streams.stream_clients import (
     COUNTS,
@@ -162,7 +160,7 @@ async def test_a_process_updates_many_subscribers_and_disconnects_them_when_it_i
     headers = {"authorization": f"Bearer {key}"}
     limits = httpx.Limits(max_connections=None)
     url = f"http://127.0.0.1:{port}"
-    async with http_client(base_url=url, headers=headers, timeout=10, limits=limits) as client:
+    async with http_client(base_url=url, headers=headers, timeout=60, limits=limits) as client:
 
         async def listen(number: int) -> None:
             path = PUBLIC_STREAM if number % 3 == 0 else f"{COUNTS}/stream?sources={number % 3 == 1}"
@@ -173,7 +171,7 @@ async def test_a_process_updates_many_subscribers_and_disconnects_them_when_it_i
                 await stream.counts(3)
                 ready.release()
                 with pytest.raises(EndOfStream):
-                    await stream.next()
+                    await stream.next("counts", "results")
 
         async def all_are_ready() -> None:
             async with asyncio.timeout(60):
@@ -187,8 +185,6 @@ async def test_a_process_updates_many_subscribers_and_disconnects_them_when_it_i
         for number in range(3):
             await env.vote("a", voter=f"v{number}")
         await all_are_ready()
-        began = time.monotonic()
         process.send_signal(signal.SIGTERM)
         await listening
         assert await asyncio.wait_for(process.wait(), 60) == 0
-        assert time.monotonic() - began < CLOSE_S - 2
