@@ -28,7 +28,8 @@ class Service:
     """A service with two workers: its process, the shared port, and the first of the workers' own."""
 
     def __init__(self, deployment: DeploymentAddresses) -> None:
-        self.port, self.operations_port = free_ports(2)
+        self.operations_port = first_of_two_ports()
+        [self.port] = free_ports(1)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "services.cli", "serve", "query", "--workers", "2"],
             env={
@@ -54,6 +55,15 @@ class Service:
     async def both_answer(self) -> bool:
         ports = self.operations_port, self.operations_port + 1
         return all([await self.status(port, "/livez") == 200 for port in ports])
+
+
+def first_of_two_ports() -> int:
+    """Return a port that was claimed together with the next one."""
+    while True:
+        claimed = free_ports(100)
+        for port in claimed:
+            if port + 1 in claimed:
+                return port
 
 
 def is_query(process: psutil.Process) -> bool:
