@@ -90,7 +90,9 @@ class StatusCollector:
                 self._listed = time.monotonic()
             except StorageUnavailable as error:
                 patience.away.append(Away("object store", f"away: {redacted(str(error))}"))
-            except (ViewsUnavailable, TimeoutError):
+            except TimeoutError:
+                patience.away.append(Away("sealed contests", "away: not read in time"))
+            except ViewsUnavailable:
                 pass  # the partitions show which server it was
         return self._known_sealed
 

@@ -1,5 +1,6 @@
 """`tally status`: the log's own ends and times against the views' positions."""
 
+import asyncio
 import json
 import os
 import time
@@ -212,6 +213,15 @@ async def test_an_object_store_that_is_away_is_named_beside_all_partitions(
     status = await read_status(log.stack)
     assert ("away", "object store") in problems(status)
     assert len(votes(status)) == log.stack.partitions
+
+
+async def test_sealed_contests_that_are_not_read_in_time_are_named(
+    log: FoldedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("libs.monitoring.collector.sealed_contests", lambda *_: asyncio.Event().wait())
+    async with Deployment(log.stack) as deployment:
+        status = await StatusCollector(deployment).collect(within_s=6.0)
+    assert ("away", "sealed contests") in problems(status)
 
 
 async def test_the_command_says_what_is_wrong_and_ends_with_1(
