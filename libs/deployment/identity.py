@@ -16,6 +16,7 @@ from libs.kafka.topics import (
     Sample,
     append_first,
     begin_logs,
+    check_created,
     create_missing,
     examine_topics,
     raise_permanent,
@@ -53,7 +54,7 @@ async def create_deployment(settings: KafkaSettings, log: VotesLog, store: Store
         first = LogCreated(secrets.token_hex(16), await make_store_id(store), log.begun_with)
         await append_first(settings, [(catalogue, RECORDED_IN, first)])
     await begin_logs(settings, topics)
-    await check_deployment(settings, log, store)
+    await check_created(lambda: check_deployment(settings, log, store))
 
 
 async def check_deployment(settings: KafkaSettings, log: VotesLog, store: Store) -> None:

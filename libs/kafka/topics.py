@@ -3,7 +3,17 @@
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
@@ -67,7 +77,21 @@ async def create_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> Non
     """
     await create_missing(settings, topics)
     await begin_logs(settings, topics)
-    await check_topics(settings, topics)
+    await check_created(lambda: check_topics(settings, topics))
+
+
+async def check_created(check: Callable[[], Awaitable[None]]) -> None:
+    """Repeat the check of new topics while the broker that is asked does not have one of them yet."""
+
+    async def is_done() -> bool:
+        try:
+            await check()
+        except TopicMissing:
+            return False
+        return True
+
+    if not await becomes_true(is_done, CREATION_TIMEOUT_S):
+        await check()
 
 
 async def create_missing(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
@@ -314,7 +338,10 @@ async def _create(settings: KafkaSettings, topics: Sequence[Topic], changes: dic
         for topic in topics
     ]
     async with open_admin(settings) as admin:
-        answer = await admin.create_topics(wanted, timeout_ms=int(CREATION_TIMEOUT_S * 1000))
+        try:
+            answer = await admin.create_topics(wanted, timeout_ms=int(CREATION_TIMEOUT_S * 1000))
+        except AttributeError as error:  # aiokafka's, while no broker knows the active controller
+            raise LogUnavailable(NO_ANSWER, retry_after_s=1, cause=error) from error
         for name, code, message in answer.topic_errors:
             error, reason = for_code(code), f"topic {name} cannot be created: {message or for_code(code).__name__}"
             if error.retriable or FENCED in (message or ""):
@@ -322,16 +349,18 @@ async def _create(settings: KafkaSettings, topics: Sequence[Topic], changes: dic
             if error not in (NoError, TopicAlreadyExistsError):
                 raise WrongTopic(reason, topic=name)
         names = [topic.name for topic in topics]
+        described: dict[str, Sequence[Mapping[str, Any]]] = {}
 
         async def are_known() -> bool:
-            """Return whether the brokers have the new topics, shortly after the controller has created them."""
-            return len(await _described(admin, names)) == len(topics)
+            """Return whether a broker has the new topics, shortly after the controller has created them."""
+            nonlocal described
+            described = await _described(admin, names)
+            return len(described) == len(topics)
 
         if not await becomes_true(are_known, CREATION_TIMEOUT_S):
             raise LogUnavailable(
                 f"Kafka does not show its new topics after {CREATION_TIMEOUT_S:.0f} s", retry_after_s=1
             )
-        described = await _described(admin, names)
         for topic in topics:  # before anything waits for a partition that there is not
             if len(described[topic.name]) != topic.partitions:
                 raise wrong_partitions(topic, len(described[topic.name]))
@@ -354,7 +383,10 @@ async def _settings_of(
     resources = [ConfigResource(ConfigResourceType.TOPIC, name, dict.fromkeys(wanted)) for name in names]
     for answer in await admin.describe_configs(resources) if resources else ():
         for code, message, _, name, entries in answer.resources:
-            if for_code(code) is not NoError:
+            error = for_code(code)
+            if error.retriable:  # another broker than the one that described the topic may not know it yet
+                raise LogUnavailable(f"topic {name} cannot be examined: {message}", retry_after_s=1)
+            if error is not NoError:
                 raise WrongTopic(f"topic {name} cannot be examined: {message}", topic=name)
             found[name] = {entry[0]: entry[1] for entry in entries}
     return found

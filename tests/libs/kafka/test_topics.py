@@ -52,6 +52,23 @@ async def test_a_namespace_is_created_once_and_found_right_again(settings: Kafka
             assert set((await reader.end_offsets(topic.name, range(topic.partitions))).values()) == {1}
 
 
+async def test_a_broker_that_does_not_have_a_new_topic_yet_is_waited_for(
+    settings: KafkaSettings, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    describe, created = AIOKafkaAdminClient.describe_topics, topics_of(namespace, 2)
+    behind = iter([0, len(created), 1, len(created), 2])
+    """Topics that brokers know which are asked one after the other; later ones know all."""
+
+    async def describe_by_brokers(admin: AIOKafkaAdminClient, names: list[str]) -> Any:
+        described = await describe(admin, names)
+        return described[: next(behind, len(described))]
+
+    monkeypatch.setattr(AIOKafkaAdminClient, "describe_topics", describe_by_brokers)
+    await create_topics(settings, created)
+    await create_topics(settings, created)
+    assert not list(behind)
+
+
 @pytest.mark.parametrize(
     ("code", "message", "kind"),
     [
