@@ -77,7 +77,7 @@ class Campaign:
             print("comparing", flush=True)
             try:
                 await self._compare()
-            except AssertionError as error:
+            except (AssertionError, DidNotBite) as error:
                 self.crowd.oracle.untrue(f"the comparison cannot be completed: {error}")
         finally:
             for task in beside:

@@ -12,6 +12,7 @@ import httpx
 
 from tests.campaign.oracle import ENDED, IP_LIMIT, LIMITS, Oracle, Poll, Rule, Vote
 from tests.simulation.faults import Streams
+from tests.support.eventually import DEADLINE_S
 from tests.support.voting import Api, code, hours_from_now, running
 
 SEATS: Final = 20
@@ -58,9 +59,14 @@ async def open_polls(client: httpx.AsyncClient) -> dict[str, Poll]:
 
 
 async def open_poll(
-    client: httpx.AsyncClient, name: str, most: int, refusals: frozenset[str], body: dict[str, Any]
+    client: httpx.AsyncClient,
+    name: str,
+    most: int,
+    refusals: frozenset[str],
+    body: dict[str, Any],
+    deadline_s: float = DEADLINE_S,
 ) -> Poll:
-    contest = await Api(client).contest(PARTICIPANTS, body)
+    contest = await Api(client, deadline_s).contest(PARTICIPANTS, body)
     return Poll(name, contest, [Rule(most, time.monotonic(), time.monotonic())], refusals)
 
 

@@ -5,6 +5,7 @@ A command may fail while servers are away; what it then leaves behind must do no
 
 import asyncio
 import json
+import math
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from services.cli.output import ExitCode
 from tests.campaign.clients import MOST, Crowd, open_poll
 from tests.campaign.oracle import LIMITS
 from tests.support.eventually import eventually
@@ -29,6 +31,7 @@ GROWTH_EVERY_S: Final = 240.0
 ROOT: Final = Path(__file__).parents[2]
 LONGEST_ANSWER_S: Final = 25.0
 """A request with a former key is answered or given up by then."""
+AGAIN_S: Final = 1.0
 
 
 @dataclass
@@ -70,7 +73,7 @@ class Commands:
         if is_done:
             self._grown, self._grows_at = self._grown + 1, time.monotonic() + GROWTH_EVERY_S
             body = running(free={"max_participant": MOST, "max_contest": MOST}, end=hours_from_now(24))
-            poll = await open_poll(self.crowd.client, f"later {self._grown}", MOST, LIMITS, body)
+            poll = await open_poll(self.crowd.client, f"later {self._grown}", MOST, LIMITS, body, math.inf)
             self.crowd.later.append(poll)
             self.crowd.oracle.polls.append(poll)
 
@@ -112,8 +115,9 @@ class Commands:
 
     async def check(self) -> None:
         """The views equal the log, and nothing is wrong."""
-        for command in ("verify", "status", "doctor"):
-            await self.must(command)
+        await self.must("verify")
+        for command in ("status", "doctor"):
+            await self.must(command, heals=True)
 
     async def seal(self, contest: str) -> None:
         """A closed contest's certificate matches the log."""
@@ -122,15 +126,31 @@ class Commands:
         certificate.write_text(json.dumps(await self.must("certificate", "show", contest)))
         await self.must("certificate", "verify", str(certificate))
 
-    async def must(self, *command: str) -> Any:
-        """Run a command that nothing prevents: an exit code other than 0 is untrue."""
-        printed, is_done = await self.tally(*command)
-        if not is_done:
+    async def must(self, *command: str, heals: bool = False) -> Any:
+        """Run a command that nothing prevents: an exit code other than 0 is untrue.
+
+        It runs again while servers do not answer it in time, and one that `heals` until it finds nothing wrong.
+        """
+        printed: Any = ""
+
+        async def has_run() -> bool:
+            nonlocal printed
+            printed, exit_code = await self._run(*command)
+            assert exit_code == 0 or not (heals or exit_code == ExitCode.SERVER_AWAY)
+            return True
+
+        try:
+            await eventually(has_run, every_s=AGAIN_S)
+        except AssertionError:
             self.crowd.oracle.untrue(f"tally {' '.join(command)} fails: {str(printed)[-2000:]}")
         return printed
 
     async def tally(self, *command: str) -> tuple[Any, bool]:
         """Run a command; returns its JSON and whether it succeeded; else what it printed."""
+        printed, exit_code = await self._run(*command)
+        return printed, exit_code == 0
+
+    async def _run(self, *command: str) -> tuple[Any, int]:
         where = () if command[:2] == ("certificate", "check") else ("--data-dir", str(self.data_dir))
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "services.cli", *command, "--json", *where),
@@ -139,14 +159,14 @@ class Commands:
             stderr=subprocess.PIPE,
         )
         output, errors = await process.communicate()
-        is_done = process.returncode == 0
+        exit_code = process.returncode or 0
         name = " ".join(word for word in command[:2] if word.isalpha())
-        self.done[name if is_done else f"{name} (ended with {process.returncode})"] += 1
-        if is_done:
-            return json.loads(output), True
+        self.done[f"{name} (ended with {exit_code})" if exit_code else name] += 1
+        if exit_code == 0:
+            return json.loads(output), 0
         printed = (output + errors).decode().strip()
         print(f"tally {' '.join(command)}: {printed[-200:]}", flush=True)
-        return printed, False
+        return printed, exit_code
 
 
 PERMISSIONS: Final = [

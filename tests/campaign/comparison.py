@@ -9,6 +9,7 @@ from typing import Any, Final
 import httpx
 
 from libs.monitoring.health_problems import problems_of
+from libs.tally.errors import TallyError
 from tests.campaign.alarms import read_status
 from tests.campaign.clients import Crowd
 from tests.campaign.oracle import Poll, judge_addresses, judge_counts, judge_voter
@@ -16,7 +17,7 @@ from tests.support.eventually import eventually
 from tests.support.retried import final_answer
 
 AT_ONCE: Final = 8
-SETTLE_S: Final = 120.0
+SETTLE_S: Final = 300.0
 
 Shown = dict[str, dict[str, dict[str, Any]]]
 """Votes as they are read, by voter and vote id."""
@@ -39,7 +40,10 @@ async def settled(data_dir: Path) -> None:
     """Wait until the status names no problem and nothing is left to fold."""
 
     async def is_settled() -> bool:
-        status = await read_status(data_dir)
+        try:
+            status = await read_status(data_dir)
+        except (TallyError, TimeoutError, OSError) as error:
+            raise AssertionError(repr(error)) from error
         assert not problems_of(status), [str(one) for one in problems_of(status)]
         pending = sum(row.pending or 0 for row in status.rows)
         return bool(status.rows) and not status.lag and not pending

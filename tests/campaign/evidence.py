@@ -2,14 +2,16 @@
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from tests.campaign.stage import Stage
+if TYPE_CHECKING:
+    from tests.campaign.stage import Stage
 
-Choose = Callable[[Stage], Awaitable[Sequence[str]]]
+Choose = Callable[["Stage"], Awaitable[Sequence[str]]]
 """Returns the names of the processes that a fault hits, by what they do now."""
 
 
-async def services(stage: Stage) -> Sequence[str]:
+async def services(stage: "Stage") -> Sequence[str]:
     return [*stage.kinds["gateway"], *stage.kinds["projector"]]
 
 

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from shutil import copytree, rmtree
+from pathlib import Path
+from shutil import Error, copytree, rmtree
 from typing import Final
 
 import psutil
@@ -116,14 +117,25 @@ async def set_back(choose: Choose, stage: Stage) -> AsyncIterator[None]:
     names = await choose(stage)
     folders = [directory_of(stage, name).parent for name in names]
     for folder in folders:
-        rmtree(folder / "before", ignore_errors=True)
-        copytree(folder / "appendonlydir", folder / "before")
+        await eventually(partial(_is_copied, folder))
     await asyncio.sleep(SET_BACK_S)
     async with lost(named(*names), stage):
         for folder in folders:
             rmtree(folder / "appendonlydir")
             (folder / "before").rename(folder / "appendonlydir")
         yield
+
+
+def _is_copied(folder: Path) -> bool:
+    """Copy a server's data, and return whether it was not rewritten meanwhile."""
+    [manifest] = (folder / "appendonlydir").glob("*.manifest")
+    before = manifest.read_bytes()
+    rmtree(folder / "before", ignore_errors=True)
+    try:
+        copytree(folder / "appendonlydir", folder / "before")
+    except Error:
+        return False
+    return manifest.read_bytes() == before
 
 
 @asynccontextmanager
@@ -159,8 +171,7 @@ async def a_leader(stage: Stage) -> list[str]:
 
 
 async def the_controller(stage: Stage) -> list[str]:
-    async with stage.members() as members:
-        return [await members.controller()]
+    return [await stage.controller()]
 
 
 async def two_brokers(stage: Stage) -> list[str]:

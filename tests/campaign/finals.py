@@ -19,6 +19,7 @@ from tests.campaign.commands import Commands
 from tests.campaign.oracle import LIMITS, Poll, Rule, Vote
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
+from tests.support.retried import final_answer
 from tests.support.voting import Api, hours_from_now, running
 
 HOST: Final = -4
@@ -89,7 +90,7 @@ class Finals:
         """Return what each way to read the counts shows, by its name; without those that are not answered."""
         path = poll.contest.path
         found: dict[str, Any] = {}
-        with suppress(httpx.TransportError):
+        with suppress(httpx.TransportError, TimeoutError):
             answer = await self.reader.get(f"{path}/vote_updates/")
             if answer.status_code == 200 or answer.json().get("code") == "results_hidden":
                 found["vote_updates"] = answer.json().get("count")
@@ -183,7 +184,7 @@ async def open_finals(
 ) -> AsyncIterator[Finals]:
     """Create a key that may not read hidden results, and its clients, which are closed after."""
     body = {"name": "reader", "permissions": ["content:read", "results:read"], "rate": 0}
-    answer = await crowd.client.post("/keys", json=body)
+    answer = await final_answer(lambda: crowd.client.post("/keys", json=body))
     assert answer.status_code == 201, answer.text
     key, timeout = answer.json()["api_key"], crowd.client.timeout
     legacy = {"service-brand": stack["service_brand"], "service-key": key}

@@ -70,8 +70,9 @@ async def memory_short(choose: Choose, stage: Stage) -> AsyncIterator[None]:
 @asynccontextmanager
 async def cgroup_full(choose: Choose, stage: Stage) -> AsyncIterator[None]:
     """Put services into a cgroup without room: the kernel ends them as soon as they need memory."""
-    processes = _processes(stage, await choose(stage))
-    group = CGROUPS / f"campaign-{os.getpid()}"
+    names = await choose(stage)
+    processes = _processes(stage, names)
+    group = CGROUPS / f"campaign-{os.getpid()}-{'-'.join(names)}"
     group.mkdir()
     try:
         with needed(OSError):

@@ -11,6 +11,7 @@ import httpx
 from tests.campaign.clients import Crowd
 from tests.campaign.oracle import Poll
 from tests.support.eventually import eventually
+from tests.support.retried import final_answer
 
 PAUSE_S: Final = 0.5
 CONNECTED_S: Final = 45.0
@@ -55,7 +56,7 @@ class Readers:
 
     async def compare(self) -> None:
         """A new stream shows the counts that are read."""
-        answer = await self.crowd.client.get(f"{self.poll.contest.path}/vote_updates/")
+        answer = await final_answer(lambda: self.crowd.client.get(f"{self.poll.contest.path}/vote_updates/"))
         assert answer.status_code == 200, answer.text
         count = answer.json()["count"]
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -22,6 +22,7 @@ from libs.views.valkey import function_libraries
 from services.cli import bootstrap
 from services.cli.deployment_discovery import find_addresses
 from tests.campaign.clients import Crowd
+from tests.campaign.evidence import needed
 from tests.campaign.network import StackNetwork, open_stack_network
 from tests.campaign.preload import Page, Preload, preloaded
 from tests.support.deployments import FEW_PARTITIONS
@@ -99,13 +100,21 @@ class Stage:
 
     async def leader(self) -> str:
         """Return the broker that leads one of the votes' partitions."""
-        async with self.members() as members:
-            return await members.leader(self.any_partition())
+        with _needed():
+            async with self.members() as members:
+                return await members.leader(self.any_partition())
 
     async def shard(self) -> list[str]:
         """Return all servers of a shard that has a partition of the votes, the primary first."""
-        async with self.members() as members:
-            return await members.shard(members.slot(self.any_partition()))
+        with _needed():
+            async with self.members() as members:
+                return await members.shard(members.slot(self.any_partition()))
+
+    async def controller(self) -> str:
+        """Return the broker whose controller is active."""
+        with _needed():
+            async with self.members() as members:
+                return await members.controller()
 
     async def shards(self) -> dict[int, dict[str, int]]:
         """Return the servers of Valkey that have each partition of the votes; none if they cannot be read."""
@@ -155,6 +164,11 @@ async def open_stage(topology: str, data_dir: Path, rng: Random) -> AsyncIterato
         async with stack:
             kinds = {kind: [name for name in stack.pids if kind_of(name) == kind] for kind in KINDS}
             yield Stage(stack, network, preload, rng, kinds, version, topology == "cluster")
+
+
+def _needed() -> AbstractContextManager[None]:
+    """Let a fault whose members cannot be found not happen: an earlier one may still last."""
+    return needed(TallyError, RedisError, OSError, TimeoutError, AssertionError, ValueError)
 
 
 def kind_of(name: str) -> str:

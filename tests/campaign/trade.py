@@ -7,6 +7,7 @@ from random import Random
 from typing import Any, Final
 
 from tests.campaign.clients import Crowd
+from tests.support.eventually import eventually
 from tests.support.purchases_over_http import PURCHASES, becomes, purchase, wait_for_paid_votes
 from tests.support.sources import Source
 from tests.support.voting import Api, Contest, hours_from_now, new_id
@@ -63,7 +64,12 @@ class Trade:
             for key, is_refunded in self.refunded.items():
                 await becomes(self.crowd.client, {"key": key}, "refunded" if is_refunded else "cast")
             await wait_for_paid_votes(self.contest, VOTES * list(self.refunded.values()).count(False))
-            assert await self.source.counted() == list(self.reported.values()), self.reported
+
+            async def is_counted() -> bool:
+                assert await self.source.counted() == list(self.reported.values()), self.reported
+                return True
+
+            await eventually(is_counted)
         except AssertionError as error:
             self.crowd.oracle.untrue(f"purchases or sources: {error}")
 

@@ -12,7 +12,7 @@ from itertools import count
 
 import httpx
 
-from tests.support.eventually import eventually
+from tests.support.eventually import DEADLINE_S, eventually
 from tests.support.retried import final_answer
 from tests.support.voting import Api, Contest, code, new_id
 
@@ -33,6 +33,8 @@ class Voters:
     """Times (of the monotonic clock) of the answers that accepted a vote, with their voters."""
     unavailable: list[tuple[float, str, str]] = field(default_factory=list)
     """Times of the answers with 503, with their voters and the problems' codes."""
+    deadline_s: float = DEADLINE_S
+    """Time within which each request gets its final answer."""
 
     async def vote(self, seat: int) -> None:
         """In the name of one voter after another, each until the limits refuse them."""
@@ -53,6 +55,7 @@ class Voters:
         answer = await final_answer(
             lambda: self.contest.vote(participant, voter, vote_id=vote_id),
             lambda answer: self.unavailable.append((time.monotonic(), voter, str(code(answer)[1]))),
+            deadline_s=self.deadline_s,
         )
         assert answer.status_code in (200, 201, 409), answer.text
         if answer.status_code == 409:
@@ -62,7 +65,7 @@ class Voters:
         self.acceptances.append((time.monotonic(), voter))
 
     async def _insist_on_removal(self, voter: str, vote_id: str) -> None:
-        answer = await final_answer(lambda: self.contest.remove(vote_id, voter))
+        answer = await final_answer(lambda: self.contest.remove(vote_id, voter), deadline_s=self.deadline_s)
         assert answer.status_code == 204, answer.text
         self.removed[voter].add(vote_id)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx
 
+from tests.support.retried import final_answer
 from tests.support.voting import Api, Contest, new_id
 
 
@@ -25,7 +26,7 @@ class Source:
     async def map(self, *ids: str, **members: Any) -> None:
         """Register it with the first id for the first participant, and so on; "" maps to none."""
         mapping = {mapped: key for mapped, key in zip(ids, self.contest.participants, strict=False) if mapped}
-        answer = await self.put(mapping=mapping, **members)
+        answer = await final_answer(lambda: self.put(mapping=mapping, **members))
         assert answer.status_code in (200, 201), answer.text
 
     async def send(self, report_id: str = "", **body: Any) -> httpx.Response:

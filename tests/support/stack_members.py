@@ -58,6 +58,7 @@ class Members:
         async with open_admin(self.deployment.kafka_settings) as admin:
             [topic] = await admin.describe_topics([self.deployment.votes.name])
         [found] = [each for each in topic["partitions"] if each["partition"] == partition]
+        assert found["leader"] > 0, f"partition {partition} has no leader"
         return f"kafka-{found['leader']}"
 
     async def controller(self) -> str:
