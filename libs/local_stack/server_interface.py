@@ -2,11 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
+from libs.concurrency.tasks import becomes_true
 from libs.local_stack import errors, ports
 from libs.local_stack.child_process import POLL_S, Process, Reaper, Watched
 from libs.local_stack.errors import StackError
@@ -48,19 +49,25 @@ def alone(server: Server) -> ServerGroup:
     return ServerGroup((server,), server.address)
 
 
+Answers = Callable[[str], Coroutine[Any, Any, bool]]
+"""Returns whether a server responds at an address."""
+ANSWERS_S: Final = 5.0
+"""Time in which an external server must answer: one request may find it busy."""
+
+
 class External:
     """External server, given by a setting; never started or stopped by the stack."""
 
     pid = None
 
-    def __init__(self, name: str, address: str, setting: str, answers: Callable[[str], Awaitable[bool]]) -> None:
+    def __init__(self, name: str, address: str, setting: str, answers: Answers) -> None:
         self.name = name
         self.address = address
         self._setting = setting
         self._answers = answers
 
     async def start(self) -> None:
-        if not await self._answers(self.address):
+        if not await becomes_true(lambda: self._answers(self.address), ANSWERS_S):
             raise errors.server_away(self.name.capitalize(), self.address, self._setting)
 
     async def stop(self) -> None:
@@ -79,7 +86,7 @@ class NativeServer(Process):
         address: str,
         log: Path,
         reaper: Reaper,
-        answers: Callable[[str], Awaitable[bool]],
+        answers: Answers,
         *,
         timeout_s: float,
         grace_s: float = 10.0,

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ from libs.views.valkey.client import connect
 from libs.views.valkey.failover_settings import ROUNDED_S
 from libs.views.valkey.hash_tags import SLOTS, shard_borders
 from libs.views.valkey.settings import ValkeySettings, server_urls
+
+logger = logging.getLogger(__name__)
 
 LISTPACK_ENTRIES = 64
 """Hashes of more entries have a table; by default, Valkey searches up to 512 one by one for each voter."""
@@ -198,13 +201,22 @@ class _Forming:
         self.servers = [Redis(host=LOOPBACK, port=port, password=self.password) for port in self.ports]
         try:
             if not self.formed.exists():
-                await self._form()
+                await self._until(self._is_formed, "its servers cannot be joined")
                 self.formed.touch()
             await self._until(self._works, "the cluster does not serve all slots")
         except (RedisError, OSError) as error:
             raise errors.start_failed("valkey", self.formed.parent.parent / "logs", str(error)) from error
         finally:
             await asyncio.gather(*(server.aclose() for server in self.servers), return_exceptions=True)
+
+    async def _is_formed(self) -> bool:
+        """Form it; again from the start if a server did not answer, as it refuses what it has already done."""
+        try:
+            await self._form()
+        except RedisError as error:
+            logger.warning("the Valkey cluster is formed again after %r", error)
+            return False
+        return True
 
     async def _form(self) -> None:
         first, borders = self.servers[0], shard_borders(self.shards)
@@ -237,9 +249,12 @@ class _Forming:
         return all(wanted <= {*answer.decode().split()} for answer in answers)
 
     async def _works(self) -> bool:
-        if not await self._agrees():
+        try:
+            if not await self._agrees():
+                return False
+            roles = await asyncio.gather(*(_command(server, "ROLE") for server in self.servers))
+        except RedisError:
             return False
-        roles = await asyncio.gather(*(_command(server, "ROLE") for server in self.servers))
         replicas = [role for role in roles if role[0] != b"master"]
         return len(roles) - len(replicas) == self.shards and all(role[3] == b"connected" for role in replicas)
 

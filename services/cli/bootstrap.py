@@ -85,6 +85,8 @@ async def _credentials(deployment: Deployment, environment: Environment) -> tupl
             return credentials["account"], credentials["api_key"]
         await store.delete(name)
     writer = await catalogue.writer(check=False)
-    issued = await issue_key(writer, ACCOUNT, PERMISSIONS, KeyRules(name=KEY_NAME, rate=UNLIMITED))
+    rules = KeyRules(name=KEY_NAME, rate=UNLIMITED)
+    # projectors that join one after the other interrupt the fold for seconds
+    issued = await retried(lambda: issue_key(writer, ACCOUNT, PERMISSIONS, rules), ATTEMPTS)
     await store.put_if_absent(name, orjson.dumps({"account": issued.account, "api_key": issued.api_key}))
     return issued.account, issued.api_key

@@ -114,7 +114,6 @@ async def test_the_probe_tells_a_ready_service_from_one_that_waits_and_kills_one
             await reader.read()
         writer.close()
 
-    monkeypatch.setattr(probe, "HANGS_AFTER_S", 0.5)
     service = await asyncio.create_subprocess_exec("sleep", "600")
     monkeypatch.setattr(probe, "children_of_init", lambda: [service.pid])
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
@@ -123,6 +122,7 @@ async def test_the_probe_tells_a_ready_service_from_one_that_waits_and_kills_one
     statuses["/readyz"] = "503 Service Unavailable"
     assert await asyncio.to_thread(probe.main, url) == 1
     assert service.returncode is None
+    monkeypatch.setattr(probe, "HANGS_AFTER_S", 0.5)
     del statuses["/livez"]
     assert await asyncio.to_thread(probe.main, url) == 1
     assert await service.wait() == -signal.SIGKILL

@@ -12,6 +12,7 @@ import pytest
 from tests.deploy.machines import images
 from tests.deploy.machines.conftest import Row
 from tests.deploy.machines.machine import Machine
+from tests.support.retried import final_answer
 from tests.support.stack_keys import development_client
 from tests.support.voting import Api
 
@@ -49,7 +50,7 @@ async def test_votes_outlive_a_restart_of_a_stack_in_containers(
         assert machine.docker("ps", "--quiet") == ""
         process, stack = await start(environment, tmp_path)
         async with development_client(stack) as client:
-            answer = await client.get(f"{contest.path}/vote_updates/")
+            answer = await final_answer(lambda: client.get(f"{contest.path}/vote_updates/"))
         assert answer.json()["count"] == 1
     finally:
         if process.returncode is None:

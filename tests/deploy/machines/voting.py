@@ -11,12 +11,14 @@ from tests.support.eventually import eventually
 
 VOTERS = 6
 LIMIT = 20
+ANSWERED_S = 600.0
+"""Containers that were killed are started again within minutes on a busy machine."""
 
 
 @asynccontextmanager
 async def voting(client: httpx.AsyncClient) -> AsyncIterator[Voters]:
     """Voters before, during and after what the context does; at the end each of their votes is counted once."""
-    voters = Voters(await a_limited_contest(client, LIMIT))
+    voters = Voters(await a_limited_contest(client, LIMIT), deadline_s=ANSWERED_S)
     async with people.voting(voters, VOTERS):
         await eventually(lambda: voters.total > 20)
         yield voters

@@ -194,7 +194,7 @@ async def test_a_port_in_use_is_named_with_the_way_out(supervise: Supervise) -> 
 async def test_a_part_that_hangs_is_started_again_and_one_that_answers_is_not(
     supervise: Supervise, tmp_path: Path
 ) -> None:
-    async with supervise(probe_s=0.2) as running:
+    async with supervise(probe_s=1) as running:
         before, log = running.pids, tmp_path / "logs" / "gateway.log"
         await eventually(lambda: log.read_text().count("GET /livez") > 2 * UNANSWERED)
         assert running.pids == before

@@ -21,7 +21,7 @@ from libs.projection.projector import Projector
 from libs.projection.settings import VOTES, ProjectorSettings
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from tests.libs.projection.in_memory_projection import MemoryProjection, Views
-from tests.support.eventually import eventually
+from tests.support.eventually import DEADLINE_S, eventually
 
 pytestmark = pytest.mark.slow
 
@@ -91,7 +91,7 @@ async def running(projector: Projector) -> AsyncIterator["asyncio.Task[None]"]:
 async def stopped(run: Awaitable[None]) -> str:
     """Wait until it stops by itself; return why."""
     with pytest.raises(LogChanged) as stopped:
-        await asyncio.wait_for(run, 20)
+        await asyncio.wait_for(run, DEADLINE_S)
     return stopped.value.message
 
 

@@ -125,7 +125,7 @@ async def test_a_body_below_its_least_rate_is_408_and_one_above_it_may_take_long
         client.close()
         return status
 
-    async with served(an_app(), http_body_timeout_s=0.4, http_body_min_rate=5_000) as server:
+    async with served(an_app(), http_body_timeout_s=4, http_body_min_rate=5_000) as server:
         slow, fast = await server.open(), await server.open()
         assert await asyncio.gather(ask(slow, 100), ask(fast, 5000)) == [408, 200]
 
