@@ -340,8 +340,8 @@ async def _create(settings: KafkaSettings, topics: Sequence[Topic], changes: dic
     async with open_admin(settings) as admin:
         try:
             answer = await admin.create_topics(wanted, timeout_ms=int(CREATION_TIMEOUT_S * 1000))
-        except AttributeError as error:  # aiokafka's, while no broker knows the active controller
-            raise LogUnavailable(NO_ANSWER, retry_after_s=1, cause=error) from error
+        except AttributeError as no_controller:  # aiokafka's, while no broker knows the active one
+            raise LogUnavailable(NO_ANSWER, retry_after_s=1, cause=no_controller) from no_controller
         for name, code, message in answer.topic_errors:
             error, reason = for_code(code), f"topic {name} cannot be created: {message or for_code(code).__name__}"
             if error.retriable or FENCED in (message or ""):
