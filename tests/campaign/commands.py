@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -132,25 +133,26 @@ class Commands:
         It runs again while servers do not answer it in time, and one that `heals` until it finds nothing wrong.
         """
         printed: Any = ""
+        exit_code = -1
 
-        async def has_run() -> bool:
-            nonlocal printed
-            printed, exit_code = await self._run(*command)
-            assert exit_code == 0 or not (heals or exit_code == ExitCode.SERVER_AWAY)
-            return True
+        async def is_final() -> bool:
+            nonlocal printed, exit_code
+            printed, exit_code = await self.run(*command)
+            return exit_code == 0 or not (heals or exit_code == ExitCode.SERVER_AWAY)
 
-        try:
-            await eventually(has_run, every_s=AGAIN_S)
-        except AssertionError:
+        with suppress(AssertionError):  # it is not final: then it is untrue
+            await eventually(is_final, every_s=AGAIN_S)
+        if exit_code:
             self.crowd.oracle.untrue(f"tally {' '.join(command)} fails: {str(printed)[-2000:]}")
         return printed
 
     async def tally(self, *command: str) -> tuple[Any, bool]:
         """Run a command; returns its JSON and whether it succeeded; else what it printed."""
-        printed, exit_code = await self._run(*command)
+        printed, exit_code = await self.run(*command)
         return printed, exit_code == 0
 
-    async def _run(self, *command: str) -> tuple[Any, int]:
+    async def run(self, *command: str) -> tuple[Any, int]:
+        """Run a command; returns its JSON, or else what it printed, and its exit code."""
         where = () if command[:2] == ("certificate", "check") else ("--data-dir", str(self.data_dir))
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "services.cli", *command, "--json", *where),

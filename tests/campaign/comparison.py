@@ -8,9 +8,7 @@ from typing import Any, Final
 
 import httpx
 
-from libs.monitoring.health_problems import problems_of
-from libs.tally.errors import TallyError
-from tests.campaign.alarms import read_status
+from tests.campaign.alarms import Alarms
 from tests.campaign.clients import Crowd
 from tests.campaign.oracle import Poll, judge_addresses, judge_counts, judge_voter
 from tests.support.eventually import eventually
@@ -39,12 +37,12 @@ async def compare(crowd: Crowd, data_dir: Path) -> None:
 async def settled(data_dir: Path) -> None:
     """Wait until the status names no problem and nothing is left to fold."""
 
+    alarms = Alarms(data_dir)
+
     async def is_settled() -> bool:
-        try:
-            status = await read_status(data_dir)
-        except (TallyError, TimeoutError, OSError) as error:
-            raise AssertionError(repr(error)) from error
-        assert not problems_of(status), [str(one) for one in problems_of(status)]
+        status, problems = await alarms.read()
+        assert not problems, [*map(str, problems)]
+        assert status is not None
         pending = sum(row.pending or 0 for row in status.rows)
         return bool(status.rows) and not status.lag and not pending
 

@@ -128,7 +128,7 @@ async def set_back(choose: Choose, stage: Stage) -> AsyncIterator[None]:
 
 def _is_copied(folder: Path) -> bool:
     """Copy a server's data, and return whether it was not rewritten meanwhile."""
-    [manifest] = (folder / "appendonlydir").glob("*.manifest")
+    manifest = folder / "appendonlydir" / "appendonly.aof.manifest"
     before = manifest.read_bytes()
     rmtree(folder / "before", ignore_errors=True)
     try:

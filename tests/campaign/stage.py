@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -43,6 +43,8 @@ TOPOLOGIES: Final[Mapping[str, Mapping[str, Any]]] = {
 
 STARTS: Final = 5
 """Attempts to start a server again on a busy machine."""
+NOT_FOUND: Final = (TallyError, RedisError, OSError, AssertionError, ValueError)
+"""Errors of servers that are asked for members while some are away."""
 KINDS: Final = ("gateway", "projector", "kafka", "valkey")
 
 
@@ -100,28 +102,25 @@ class Stage:
 
     async def leader(self) -> str:
         """Return the broker that leads one of the votes' partitions."""
-        with _needed():
-            async with self.members() as members:
-                return await members.leader(self.any_partition())
+        async with self.found_members() as members:
+            return await members.leader(self.any_partition())
 
     async def shard(self) -> list[str]:
         """Return all servers of a shard that has a partition of the votes, the primary first."""
-        with _needed():
-            async with self.members() as members:
-                return await members.shard(members.slot(self.any_partition()))
+        async with self.found_members() as members:
+            return await members.shard(members.slot(self.any_partition()))
 
     async def controller(self) -> str:
         """Return the broker whose controller is active."""
-        with _needed():
-            async with self.members() as members:
-                return await members.controller()
+        async with self.found_members() as members:
+            return await members.controller()
 
     async def shards(self) -> dict[int, dict[str, int]]:
         """Return the servers of Valkey that have each partition of the votes; none if they cannot be read."""
         try:
             async with self.members() as members:
                 names = {each: await members.shard(members.slot(each)) for each in range(FEW_PARTITIONS)}
-        except (AssertionError, TallyError, RedisError, OSError):
+        except NOT_FOUND:
             return {}
         return {each: dict(zip(servers, self.pids(servers), strict=True)) for each, servers in names.items()}
 
@@ -136,6 +135,13 @@ class Stage:
     async def members(self) -> AsyncIterator[Members]:
         async with Deployment(find_addresses(self.stack.data_dir)) as deployment:
             yield Members(self.stack, deployment, self.network.addresses.of_proxies)
+
+    @asynccontextmanager
+    async def found_members(self) -> AsyncIterator[Members]:
+        """Let a fault whose members cannot be found not happen: an earlier one may still last."""
+        with needed(*NOT_FOUND):
+            async with self.members() as members:
+                yield members
 
 
 @asynccontextmanager
@@ -164,11 +170,6 @@ async def open_stage(topology: str, data_dir: Path, rng: Random) -> AsyncIterato
         async with stack:
             kinds = {kind: [name for name in stack.pids if kind_of(name) == kind] for kind in KINDS}
             yield Stage(stack, network, preload, rng, kinds, version, topology == "cluster")
-
-
-def _needed() -> AbstractContextManager[None]:
-    """Let a fault whose members cannot be found not happen: an earlier one may still last."""
-    return needed(TallyError, RedisError, OSError, TimeoutError, AssertionError, ValueError)
 
 
 def kind_of(name: str) -> str:
