@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,8 +24,6 @@ from libs.views.valkey.client import connect
 from libs.views.valkey.failover_settings import ROUNDED_S
 from libs.views.valkey.hash_tags import SLOTS, shard_borders
 from libs.views.valkey.settings import ValkeySettings, server_urls
-
-logger = logging.getLogger(__name__)
 
 LISTPACK_ENTRIES = 64
 """Hashes of more entries have a table; by default, Valkey searches up to 512 one by one for each voter."""
@@ -201,27 +198,17 @@ class _Forming:
         self.servers = [Redis(host=LOOPBACK, port=port, password=self.password) for port in self.ports]
         try:
             if not self.formed.exists():
-                await self._until(self._is_formed, "its servers cannot be joined")
+                await self._until(self._form, "its servers cannot be joined")
                 self.formed.touch()
             await self._until(self._works, "the cluster does not serve all slots")
-        except (RedisError, OSError) as error:
-            raise errors.start_failed("valkey", self.formed.parent.parent / "logs", str(error)) from error
         finally:
             await asyncio.gather(*(server.aclose() for server in self.servers), return_exceptions=True)
 
-    async def _is_formed(self) -> bool:
-        """Form it; again from the start if a server did not answer, as it refuses what it has already done."""
-        try:
-            await self._form()
-        except RedisError as error:
-            logger.warning("the Valkey cluster is formed again after %r", error)
-            return False
-        return True
-
-    async def _form(self) -> None:
+    async def _form(self) -> bool:
+        """Form it from the start: a server refuses what it has done in an attempt that another did not answer."""
         first, borders = self.servers[0], shard_borders(self.shards)
         for number, server in enumerate(self.servers):
-            await _command(server, "CLUSTER", "RESET", "HARD")  # of an interrupted attempt
+            await _command(server, "CLUSTER", "RESET", "HARD")
             await _command(server, "CLUSTER", "SET-CONFIG-EPOCH", number + 1)
             if number < self.shards:
                 await _command(server, "CLUSTER", "ADDSLOTSRANGE", borders[number], borders[number + 1] - 1)
@@ -233,10 +220,22 @@ class _Forming:
         ]
         for number, replica in enumerate(self.servers[self.shards :]):
             await _command(replica, "CLUSTER", "REPLICATE", primaries[number % self.shards])
+        return True
 
     async def _until(self, condition: Callable[[], Coroutine[Any, Any, bool]], reason: str) -> None:
-        if not await becomes_true(condition, self.timeout_s):
-            raise errors.start_failed("valkey", self.formed.parent.parent / "logs", reason)
+        """Wait for the condition, which an error of a server does not end. Raises `StackError`."""
+        refusal = ""
+
+        async def is_true() -> bool:
+            nonlocal refusal
+            try:
+                return await condition()
+            except (RedisError, OSError) as error:
+                refusal = f" ({error})"
+                return False
+
+        if not await becomes_true(is_true, self.timeout_s):
+            raise errors.start_failed("valkey", self.formed.parent.parent / "logs", reason + refusal)
 
     async def _agrees(self) -> bool:
         """Return whether each server has joined all others and reports all slots as served."""
@@ -249,12 +248,9 @@ class _Forming:
         return all(wanted <= {*answer.decode().split()} for answer in answers)
 
     async def _works(self) -> bool:
-        try:
-            if not await self._agrees():
-                return False
-            roles = await asyncio.gather(*(_command(server, "ROLE") for server in self.servers))
-        except RedisError:
+        if not await self._agrees():
             return False
+        roles = await asyncio.gather(*(_command(server, "ROLE") for server in self.servers))
         replicas = [role for role in roles if role[0] != b"master"]
         return len(roles) - len(replicas) == self.shards and all(role[3] == b"connected" for role in replicas)
 
