@@ -3,17 +3,7 @@
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Coroutine,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
@@ -80,7 +70,7 @@ async def create_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> Non
     await check_created(lambda: check_topics(settings, topics))
 
 
-async def check_created(check: Callable[[], Awaitable[None]]) -> None:
+async def check_created(check: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Repeat the check of new topics while the broker that is asked does not have one of them yet."""
 
     async def is_done() -> bool:

@@ -169,7 +169,8 @@ class Model:
     def _write(self, offset: int, event: Written, refuse: Callable[..., Outcome]) -> Outcome:
         """Everything is written first, and checked then: a reference to what is changed is no fault."""
         account, writes = event.account, event.writes if isinstance(event, RecordsWritten) else (_write_of(event),)
-        if len({(write.resource, write.key) for write in writes}) < len(writes):
+        written = {(write.resource, write.key) for write in writes}
+        if len(written) < len(writes):
             return refuse(OutcomeKind.CONFLICT)
         after, numbers = dict(self.records), dict(self.numbers)
         now = self._next(event)
@@ -195,7 +196,6 @@ class Model:
                 return refuse(OutcomeKind.MISSING, ref)
             if old is not None and write.expected_version != old.stored.version:
                 return refuse(OutcomeKind.CONFLICT)
-            written = {(one.resource, one.key) for one in writes}
             missing = [ref for ref in _missing(after, account, write) if ref not in written]
             if old is None and write.parent is not None and (account, *write.parent) not in self.records:
                 missing.insert(0, write.parent)
