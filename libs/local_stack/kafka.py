@@ -228,9 +228,7 @@ class NativeKafka(NativeServer):
         log.mkdir(exist_ok=True)
         member = self._membership
         ids = {"version": 1, "cluster.id": member.cluster_id, "node.id": member.node, "directory.id": new_id()}
-        prepared = log / "meta.properties.tmp"
-        prepared.write_text(_lines(ids))
-        prepared.rename(log / "meta.properties")
+        write_private(log / "meta.properties", _lines(ids))
 
     def _properties(self) -> dict[str, object]:
         listeners = f"CLIENT://{self.endpoint},CONTROLLER://{LOOPBACK}:{self._controller_port}"
@@ -358,5 +356,5 @@ def client_settings(topology: Topology) -> dict[str, int]:
 def _remembered_id(file: Path) -> str:
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(new_id())
+        write_private(file, new_id())
     return file.read_text()

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
+from libs.storage.private_files import write_private
+
 LOOPBACK = "127.0.0.1"
 SERVER_PORTS = range(20000, 32000)
 CLAIMS = 256
@@ -94,5 +96,5 @@ def remembered(file: Path, names: Iterable[str]) -> dict[str, int]:
     wanted = list(names)
     fresh = (port for port in _choose() if port not in known.values())
     ports = {name: known[name] if name in known and _claim(known[name]) else next(fresh) for name in wanted}
-    file.write_text(json.dumps(known | ports))
+    write_private(file, json.dumps(known | ports))
     return ports

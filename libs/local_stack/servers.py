@@ -17,7 +17,7 @@ from libs.local_stack.server_interface import External, Server, ServerGroup, alo
 from libs.local_stack.settings import StackSettings, Topology
 from libs.local_stack.startup_report import Report
 from libs.local_stack.valkey import native_valkey
-from libs.storage.private_files import remembered_secret
+from libs.storage.private_files import remembered_secret, write_private
 from libs.telemetry.redaction import revealed
 
 OF_THE_EXTRA: Final = ("jgo", "testcontainers")
@@ -177,7 +177,7 @@ def _in_containers(settings: StackSettings, data_dir: Path) -> dict[str, Server]
     port = ports.remembered(data_dir / "ports.json", ("kafka", "valkey"))
     identity = data_dir / "containers.id"
     if not identity.exists():
-        identity.write_text(f"tally-{uuid.uuid4().hex[:12]}")
+        write_private(identity, f"tally-{uuid.uuid4().hex[:12]}")
     volume, timeout_s = identity.read_text(), settings.stack_start_timeout_s
     return {
         "kafka": containers.container_kafka(

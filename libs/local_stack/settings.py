@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from libs.local_stack import errors
-from libs.storage.private_files import default_data_dir
+from libs.storage.private_files import default_data_dir, write_private
 from libs.telemetry.environment_settings import EnvironmentSettings
 from libs.telemetry.redaction import SecretUrl
 from libs.views.valkey.settings import ValkeyUrl
@@ -130,7 +130,7 @@ class Topology:
             raise errors.other_topology(data_dir, stored.options())
         wanted = cls(**asked)
         wanted._check(settings)
-        file.write_text(json.dumps(asdict(wanted)))
+        write_private(file, json.dumps(asdict(wanted)))
         return wanted
 
     @property

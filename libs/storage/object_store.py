@@ -1,5 +1,6 @@
 """The object store: bytes by name, in a directory or a bucket. It and the log are the data to back up.
 
+What a call has written survives a power cut: a bucket's service answers so, and a directory's files are flushed.
 Tests use directories, and S3 as moto emulates it; the same library serves Google's and Azure's buckets.
 """
 
@@ -19,7 +20,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
 from obstore.store import LocalStore, ObjectStore, from_url
 from pydantic import Field
 
-from libs.storage.private_files import NotPrivate, check_owner, default_data_dir
+from libs.storage.private_files import NotPrivate, check_owner, default_data_dir, flush_file
 from libs.tally.errors import TallyError
 from libs.telemetry.environment_settings import EnvironmentSettings
 from libs.telemetry.redaction import SecretUrl, revealed
@@ -73,7 +74,7 @@ class Store:
         """Write or overwrite the object atomically. Raises `StorageUnavailable`."""
         async with _answering():
             await obstore.put_async(self._backend, name, value)
-            self._make_private(name)
+            await self._secure(name)
 
     async def put_if_absent(self, name: str, value: bytes) -> bool:
         """Return whether this call wrote it: of concurrent calls exactly one does. Raises `StorageUnavailable`."""
@@ -82,17 +83,22 @@ class Store:
                 await obstore.put_async(self._backend, name, value, mode="create")
             except (AlreadyExistsError, FileExistsError):
                 return False
-            self._make_private(name)
+            await self._secure(name)
         return True
 
     async def get_or_put(self, name: str, make: Callable[[], bytes]) -> bytes:
-        """Return the object, created if it is missing: every caller gets the same. Raises `StorageUnavailable`."""
+        """Return the object, created if it is missing: every caller gets the same. Raises `StorageUnavailable`.
+
+        It is on the disk, also if another process wrote it a moment ago and is not done: votes may depend on it.
+        """
         found = await self.get(name)
         if found is None:
             made = make()
             found = made if await self.put_if_absent(name, made) else await self.get(name)
         if found is None:
             raise StorageUnavailable(NO_ANSWER, retry_after_s=1, cause=f"{name} vanished")
+        async with _answering():
+            await self._secure(name)
         return found
 
     async def write(self, name: str, chunks: AsyncIterator[bytes]) -> None:
@@ -104,13 +110,12 @@ class Store:
             await obstore.put_async(
                 self._backend, name, chunks, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE
             )
-            self._make_private(name)
+            await self._secure(name)
 
-    def _make_private(self, name: str) -> None:
-        """Take a file's permissions from others; until then its directory alone keeps them out."""
+    async def _secure(self, name: str) -> None:
+        """Flush a file to the disk, and take its permissions from others; its directory alone kept them out."""
         if self._directory is not None:
-            with suppress(FileNotFoundError):
-                (self._directory / name).chmod(0o600)
+            await asyncio.to_thread(_secure_file, self._directory / name, self._directory)
 
     async def read(self, name: str, start: int, end: int) -> AsyncIterator[bytes] | None:
         """Stream the bytes from `start` to `end` (exclusive; at least one) of the object; None if it is missing.
@@ -167,6 +172,12 @@ async def _answering(timeout_s: float | None = TIMEOUT_S) -> AsyncIterator[None]
             yield
     except (BaseError, OSError, TimeoutError) as error:
         raise StorageUnavailable(NO_ANSWER, retry_after_s=1, cause=error) from error
+
+
+def _secure_file(path: Path, below: Path) -> None:
+    with suppress(FileNotFoundError):  # deleted meanwhile
+        path.chmod(0o600)
+        flush_file(path, below)
 
 
 def _sweep_parts(directory: Path, before: datetime) -> None:

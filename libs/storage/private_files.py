@@ -106,6 +106,7 @@ def write_private(path: Path, content: str | bytes) -> None:
         file.write(content.encode() if isinstance(content, str) else content)
         flush(file)
     partial.replace(path)
+    flush_directory(path.parent)
 
 
 def read_private(path: Path) -> str:
@@ -126,6 +127,31 @@ def flush(file: BinaryIO) -> None:
     """Flush the file to the disk (fsync)."""
     file.flush()
     os.fsync(file.fileno())
+
+
+def flush_directory(path: Path) -> None:
+    """Flush a directory's names to the disk: a new or renamed file is found again only then."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def flush_file(path: Path, below: Path) -> None:
+    """Flush a file that something else wrote, and the names of its directories up to `below`, to the disk.
+
+    Raises `FileNotFoundError`.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    for directory in path.parents:
+        flush_directory(directory)
+        if directory == below:
+            return
 
 
 def sha256_of(path: Path) -> str:

@@ -1,6 +1,7 @@
 """Secrets are created once, for any number of concurrent callers."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,32 @@ async def test_an_object_is_written_once(store: Store) -> None:
     await store.delete("a/b")
     await store.delete("a/b")
     assert await store.get("a/b") is None
+
+
+async def test_a_secret_and_its_directories_are_on_the_disk_before_anything_depends_on_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A vote that was recorded under a secret which a power cut takes could never be counted for its voter."""
+    flushed = list[str]()
+    fsync = os.fsync
+
+    def noted(handle: int) -> None:
+        flushed.append(os.readlink(f"/proc/self/fd/{handle}"))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    root = tmp_path / "objects"
+    names = [str(root / name) for name in ("secrets/contests/c", "secrets/contests", "secrets")] + [str(root)]
+    await contest_secret(open_store(f"file://{root}"), "c")
+    assert flushed[: len(names)] == names
+    # another process may read what the first has written and not flushed yet
+    flushed.clear()
+    await contest_secret(open_store(f"file://{root}"), "c")
+    assert flushed == names
+    for write in ("replace", "put_if_absent"):
+        flushed.clear()
+        await getattr(open_store(f"file://{root}"), write)(f"files/{write}", b"bytes")
+        assert flushed == [str(root / "files" / write), str(root / "files"), str(root)]
 
 
 async def test_a_store_that_cannot_be_reached_says_so(tmp_path: Path) -> None:
