@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from libs.catalogue.api_keys import ApiKeyCache
-from libs.contracts.topics import Topic, VotesLog, legacy_test_namespace, purchases_topic
+from libs.contracts.topics import Topic, VotesLog, legacy_test_namespace, purchases_topic, topics_of
 from libs.deployment.environment_catalogue import Catalogue, Environment
 from libs.deployment.identity import check_deployment, examine_deployment
 from libs.deployment.identity_guard import DeploymentGuard
@@ -120,6 +120,11 @@ class Deployment:
     async def find_topics(self) -> None:
         """Add the topics that the log of the votes grew by. Raises as `find_topics`."""
         self.votes.add(await find_topics(self.kafka_settings, self.reader, self.votes))
+
+    @property
+    def all_topics(self) -> list[Topic]:
+        """Return the topics of both environments, those of the votes first."""
+        return [*self.votes.topics, *topics_of(self.namespace, self.partitions)[1:]]
 
     @cached_property
     def purchases(self) -> Topic:

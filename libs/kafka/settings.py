@@ -39,6 +39,12 @@ class KafkaSettings(EnvironmentSettings):
     kafka_replication_factor: int = Field(
         1, ge=1, description="Replication factor of new topics; with 3 or more, min.insync.replicas is 2."
     )
+    log_flush: Literal["every", "replicas"] = Field(
+        "every",
+        description="What an acknowledged record rests on. `every`: the disks of all in-sync replicas, which "
+        "costs a write to the disk for each append. `replicas`: their memory, safe only if no power cut takes "
+        "min.insync.replicas of them at once (their brokers name different racks, broker.rack).",
+    )
     kafka_request_timeout_ms: int = Field(
         5_000, ge=100, description="Time without a response after which a connection to a broker is replaced."
     )

@@ -32,6 +32,8 @@ from libs.tally.events import LogCreated
 T = TypeVar("T")
 CREATION_TIMEOUT_S = 30.0
 MIN_IN_SYNC: Final = "min.insync.replicas"
+FLUSH_EACH: Final = "flush.messages"
+"""Records after which a broker flushes before it acknowledges; by default the operating system does, later."""
 REPLICATION_FACTOR: Final = "replication factor"
 FENCED: Final = "brokers are currently fenced"
 """Part of the message while Kafka starts; its code is that of a wrong replication factor."""
@@ -53,10 +55,14 @@ class FoundTopic(NamedTuple):
     takes_given_times: bool
 
 
-def required_settings(replication_factor: int) -> dict[str, str]:
-    """Return a topic's required settings: with three replicas or more, two must acknowledge a record."""
-    least = least_in_sync(replication_factor)
-    return {**REQUIRED_SETTINGS, **({MIN_IN_SYNC: str(least)} if least > 1 else {})}
+def required_settings(settings: KafkaSettings) -> dict[str, str]:
+    """Return a topic's required settings: with three replicas or more, two must acknowledge a record.
+
+    With `log_flush` `every` each has it on its disk by then. With `replicas` a topic may flush more than required.
+    """
+    least = least_in_sync(settings.kafka_replication_factor)
+    flushed = {FLUSH_EACH: "1"} if settings.log_flush == "every" else {}
+    return {**REQUIRED_SETTINGS, **flushed, **({MIN_IN_SYNC: str(least)} if least > 1 else {})}
 
 
 async def create_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
@@ -103,7 +109,7 @@ async def take_append_times(settings: KafkaSettings, topics: Sequence[Topic]) ->
     Returns when the settings are in force, which Kafka applies only after its answer. Idempotent. Raises
     `LogUnavailable`.
     """
-    wanted = required_settings(settings.kafka_replication_factor)
+    wanted = required_settings(settings)
     names = [topic.name for topic in topics]
     resources = [ConfigResource(ConfigResourceType.TOPIC, name, wanted) for name in names]
     async with open_admin(settings) as admin:
@@ -122,7 +128,7 @@ async def take_append_times(settings: KafkaSettings, topics: Sequence[Topic]) ->
 async def find_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> dict[str, FoundTopic]:
     """Return the existing ones of `topics`, by name. Raises `LogUnavailable`."""
     async with open_admin(settings) as admin:
-        described = await _described(admin, [topic.name for topic in topics])
+        described = await describe_topics(admin, [topic.name for topic in topics])
         found = await _settings_of(admin, list(described), GIVEN_TIMES)
     return {name: FoundTopic(len(described[name]), values == GIVEN_TIMES) for name, values in found.items()}
 
@@ -130,7 +136,7 @@ async def find_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> dict[
 async def number_of_partitions(settings: KafkaSettings, topics: Sequence[str]) -> dict[str, int]:
     """Return the number of partitions of the existing ones of `topics`. Raises `LogUnavailable`."""
     async with open_admin(settings) as admin:
-        described = await _described(admin, topics)
+        described = await describe_topics(admin, topics)
     return {name: len(partitions) for name, partitions in described.items()}
 
 
@@ -233,10 +239,10 @@ async def examine_topics(settings: KafkaSettings, topics: Sequence[Topic], sampl
     with LogCreated; `ReplicasAway` if fewer replicas than `min.insync.replicas` are in sync. Raises
     `LogUnavailable` if Kafka does not respond.
     """
-    wanted = required_settings(settings.kafka_replication_factor)
+    wanted = required_settings(settings)
     found = Examination([], {})
     async with open_admin(settings) as admin:
-        described = await _described(admin, [topic.name for topic in topics])
+        described = await describe_topics(admin, [topic.name for topic in topics])
         for topic in topics:
             partitions = described.get(topic.name)
             if partitions is None:
@@ -266,7 +272,7 @@ async def out_of_sync(settings: KafkaSettings, topics: Sequence[Topic]) -> dict[
     It names also a broker that left the cluster. Raises `LogUnavailable`.
     """
     async with open_admin(settings) as admin:
-        described = await _described(admin, [topic.name for topic in topics])
+        described = await describe_topics(admin, [topic.name for topic in topics])
     lacking = Counter(
         node
         for partitions in described.values()
@@ -322,7 +328,7 @@ def _examine_replicas(
 
 
 async def _create(settings: KafkaSettings, topics: Sequence[Topic], changes: dict[str, str]) -> None:
-    configs = required_settings(settings.kafka_replication_factor) | changes
+    configs = required_settings(settings) | changes
     wanted = [
         NewTopic(topic.name, topic.partitions, settings.kafka_replication_factor, topic_configs=configs)
         for topic in topics
@@ -344,7 +350,7 @@ async def _create(settings: KafkaSettings, topics: Sequence[Topic], changes: dic
         async def are_known() -> bool:
             """Return whether a broker has the new topics, shortly after the controller has created them."""
             nonlocal described
-            described = await _described(admin, names)
+            described = await describe_topics(admin, names)
             return len(described) == len(topics)
 
         if not await becomes_true(are_known, CREATION_TIMEOUT_S):
@@ -382,7 +388,9 @@ async def _settings_of(
     return found
 
 
-async def _described(admin: AIOKafkaAdminClient, topics: Sequence[str]) -> dict[str, Sequence[Mapping[str, Any]]]:
+async def describe_topics(
+    admin: AIOKafkaAdminClient, topics: Sequence[str]
+) -> dict[str, Sequence[Mapping[str, Any]]]:
     """Return the partitions of the existing topics, each with its `replicas` and `isr`."""
     described = await admin.describe_topics(list(topics))
     return {one["topic"]: one["partitions"] for one in described if for_code(one["error_code"]) is NoError}

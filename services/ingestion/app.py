@@ -8,6 +8,7 @@ from libs.concurrency.tasks import first_success
 from libs.contracts.position_token import PositionTokens
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
+from libs.kafka.durability import recorded_on
 from libs.monitoring.gauges import open_gauges
 from libs.purchases.encryption import AccountCiphers
 from libs.purchases.service import PackageBounds, PurchaseService
@@ -78,6 +79,7 @@ async def open_module(settings: Settings, servers: Deployment) -> AsyncIterator[
             optional_checks={"storage": partial(check_secrets, store)},
             metric_refreshers=[refresh_gauges],
             refusal=guard.refusal,
+            recorded_on=recorded_on(settings),
         )
 
 

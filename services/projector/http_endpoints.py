@@ -7,6 +7,7 @@ from starlette.applications import Starlette
 
 from libs.concurrency.tasks import first_success
 from libs.deployment.deployment import Deployment
+from libs.kafka.durability import recorded_on
 from libs.monitoring.gauges import open_gauges
 from libs.projection.projector import Projector
 from libs.projection.votes_projector import VotesProjector
@@ -24,7 +25,7 @@ async def served(settings: Settings, servers: Deployment, checks: Mapping[str, C
         yield
         return
     async with open_gauges(servers) as refresh_gauges:
-        routes = [metrics_route([refresh_gauges]), *health_routes(checks, {})]
+        routes = [metrics_route([refresh_gauges]), *health_routes(checks, {}, recorded_on(settings))]
         async with serve_in_background(Starlette(routes=routes), settings, settings.host, settings.metrics_port):
             yield
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from libs.contracts.topics import REQUIRED_SETTINGS, Topic
+from libs.contracts.topics import Topic
 from libs.kafka.settings import KafkaSettings
-from libs.kafka.topics import begin_logs, create_missing, open_admin
+from libs.kafka.topics import begin_logs, create_missing, open_admin, required_settings
 from tests.support.eventually import eventually
 
 
@@ -18,7 +18,7 @@ async def new_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
 
 async def alter_topic(settings: KafkaSettings, topic: str, changed: Mapping[str, str]) -> None:
     """Change settings of a topic, and wait for the broker, which receives them from the controller later."""
-    resource = ConfigResource(ConfigResourceType.TOPIC, topic, {**REQUIRED_SETTINGS, **changed})
+    resource = ConfigResource(ConfigResourceType.TOPIC, topic, {**required_settings(settings), **changed})
     async with open_admin(settings) as admin:
         await admin.alter_configs([resource])
 

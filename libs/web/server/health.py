@@ -22,12 +22,15 @@ UNAVAILABLE = "unavailable"
 logger = logging.getLogger(__name__)
 
 
-def health_routes(checks: Mapping[str, Check], optional_checks: Mapping[str, Check]) -> list[Route]:
+def health_routes(
+    checks: Mapping[str, Check], optional_checks: Mapping[str, Check], recorded_on: str | None = None
+) -> list[Route]:
     """Return `/livez` and `/readyz`: 200 if every check passes, else 503 with the unavailable dependencies.
 
-    Failures of `optional_checks` are listed too, but do not affect the status. Reasons are logged.
+    Failures of `optional_checks` are listed too, but do not affect the status. Reasons are logged. `recorded_on`
+    is the sentence on what an acknowledged record rests on.
     """
-    livez, readyz = endpoints(checks, optional_checks)
+    livez, readyz = endpoints(checks, optional_checks, recorded_on)
     return [Route("/livez", livez), Route("/readyz", readyz)]
 
 
@@ -36,7 +39,9 @@ async def reasons_of(checks: Mapping[str, Check]) -> dict[str, str]:
     return dict(zip(checks, await asyncio.gather(*map(_reason, checks.values())), strict=True))
 
 
-def endpoints(checks: Mapping[str, Check], optional_checks: Mapping[str, Check]) -> tuple[Handler, Handler]:
+def endpoints(
+    checks: Mapping[str, Check], optional_checks: Mapping[str, Check], recorded_on: str | None = None
+) -> tuple[Handler, Handler]:
     """Return the handlers of `/livez` and `/readyz`, which share what they have logged and checked."""
     logged: dict[str, str] = {}
 
@@ -57,18 +62,20 @@ def endpoints(checks: Mapping[str, Check], optional_checks: Mapping[str, Check])
     async def check_readiness(request: Request) -> Response:
         """Report whether the process can serve requests.
 
-        Each dependency is `ready` or `unavailable`; they are listed only on the operators' port. Dependencies are
-        checked at most once a second. A process that is about to stop is not ready.
+        Each dependency is `ready` or `unavailable`; they are listed only on the operators' port, as is what
+        recorded votes rest on. Dependencies are checked at most once a second. A process that is about to stop is
+        not ready.
         """
         if getattr(getattr(request.scope.get("app"), "state", None), "draining", False):
             return json_response({"ready": False, "dependencies": {}}, 503, NO_STORE)
         reasons = await latest.get()
         ready = not any(reasons[name] for name in checks)
         dependencies = {name: UNAVAILABLE if reason else READY for name, reason in reasons.items()}
-        if not request.scope.get("state", {}).get("shows_operations", True):
-            dependencies = {}
         status = 200 if ready else 503
-        return json_response({"ready": ready, "dependencies": dependencies}, status, NO_STORE)
+        if not request.scope.get("state", {}).get("shows_operations", True):
+            return json_response({"ready": ready, "dependencies": {}}, status, NO_STORE)
+        recorded = {} if recorded_on is None else {"recorded_on": recorded_on}
+        return json_response({"ready": ready, "dependencies": dependencies, **recorded}, status, NO_STORE)
 
     return check_liveness, check_readiness
 

@@ -48,11 +48,17 @@ class Readiness(BaseModel):
         description="`ready` or `unavailable`, by dependency; some are optional. Listed on the operators' port "
         "only. The process's log and `tally doctor` give the reasons."
     )
+    recorded_on: str | None = Field(
+        None,
+        description="What a recorded vote rests on: disks, or the memory of replicas. On the operators' port.",
+    )
 
 
-def health_router(checks: Mapping[str, Check], optional_checks: Mapping[str, Check]) -> APIRouter:
+def health_router(
+    checks: Mapping[str, Check], optional_checks: Mapping[str, Check], recorded_on: str | None
+) -> APIRouter:
     """Return `health_routes` with their OpenAPI descriptions; anybody may send many, so they are plain ASGI."""
-    livez, readyz = endpoints(checks, optional_checks)
+    livez, readyz = endpoints(checks, optional_checks, recorded_on)
     away, tags = "A required dependency is unavailable.", ["operations"]
     readiness = {
         200: {"description": "Ready.", "model": Readiness},
@@ -99,6 +105,7 @@ class HttpModule:
     dependencies that most requests do not need. `metric_refreshers` run before each response of `/metrics`.
     `enrichers` complete the records of another service, by resource name. While `refusal` returns an error, the
     process refuses all requests with it. `rate_counts` are the rate-limit counters shared by all processes.
+    `recorded_on` is what an acknowledged record rests on, as a sentence.
     """
 
     hot: Sequence[AsgiRoute] = ()
@@ -111,6 +118,7 @@ class HttpModule:
     by_votes: ByVotes | None = None
     refusal: Refusal | None = None
     rate_counts: SharedCounts | None = None
+    recorded_on: str | None = None
 
 
 def build_app(title: str, http_modules: Sequence[HttpModule], **options: Any) -> FastAPI:
@@ -130,7 +138,8 @@ def build_app(title: str, http_modules: Sequence[HttpModule], **options: Any) ->
         for router in http_module.routers:
             _add(router, app)
         app.router.routes.extend(http_module.routes)
-    _add(health_router(checks, optional_checks), app)
+    recorded_on = next((each.recorded_on for each in http_modules if each.recorded_on is not None), None)
+    _add(health_router(checks, optional_checks, recorded_on), app)
     refreshers = (refresh for http_module in http_modules for refresh in http_module.metric_refreshers)
     _add(metrics_router(refreshers), app)
     app.router.routes.extend(page_routes(title))

@@ -4,10 +4,10 @@ from typing import Annotated
 
 from typer import Option
 
-from libs.contracts.topics import topics_of
 from libs.deployment.deployment import Deployment
 from libs.deployment.identity import STORE_WAY_OUT, WrongStore, create_deployment
 from libs.deployment.votes_topics import create_next_topic
+from libs.kafka.durability import DURABLE, read_durability
 from libs.kafka.errors import LogChanged, ReplicasAway, WrongTopic
 from libs.kafka.topics import REPLICATION_FACTOR
 from libs.tally.errors import TallyError
@@ -61,9 +61,9 @@ async def check(deployment: Deployment) -> Result:
 
 
 async def _check(deployment: Deployment) -> Result:
-    found, log = await deployment.problems(), deployment.votes
-    topics, text = [], []
-    for topic in (*log.topics, *topics_of(deployment.namespace, deployment.partitions)[1:]):
+    found = await deployment.problems()
+    topics, text = [], list[str]()
+    for topic in deployment.all_topics:
         problems = [
             {"problem": error.message, "remedy": _remedy(error, deployment)}
             for error in found
@@ -73,7 +73,12 @@ async def _check(deployment: Deployment) -> Result:
         text += [f"{one['problem']}\n  remedy: {one['remedy']}" for one in problems]
         if not problems:
             text.append(f"{topic.name}: {topic.partitions} partitions, correct")
-    return Result({"topics": topics}, text, ExitCode.fine_if(not any(topic["problems"] for topic in topics)))
+    recorded_on, risk = await read_durability(deployment.kafka_settings, deployment.all_topics)
+    text.append(f"recorded votes: {recorded_on}")
+    if risk is not None:
+        text.append(f"{risk}\n  remedy: {DURABLE}")
+    is_fine = risk is None and not any(topic["problems"] for topic in topics)
+    return Result({"topics": topics, "recorded_on": recorded_on, "risk": risk}, text, ExitCode.fine_if(is_fine))
 
 
 def _remedy(error: TallyError, deployment: Deployment) -> str:

@@ -309,6 +309,6 @@ async def test_a_broker_that_lags_behind_or_left_is_named(log: FoldedLog, monkey
 
     async with Deployment(log.stack) as deployment:
         assert (await servers.check_replicas(deployment)).ok
-        monkeypatch.setattr(topics, "_described", one_behind)
+        monkeypatch.setattr(topics, "describe_topics", one_behind)
         found = await servers.check_replicas(deployment)
     assert (found.ok, found.detail) == (False, "out of sync: broker 2 in 2 partitions")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from aiokafka.admin import NewTopic
 
-from libs.contracts.topics import REQUIRED_SETTINGS, topics_of
+from libs.contracts.topics import topics_of
 from libs.deployment.settings import DeploymentAddresses
-from libs.kafka.topics import create_topics, open_admin
+from libs.kafka.topics import create_topics, open_admin, required_settings
 from services.cli.commands.topics import app
 from tests.support import commands
 from tests.support.log_writers import open_writer
@@ -33,7 +33,9 @@ async def test_missing_topics_are_named_with_the_command_that_makes_them(deploym
         {"problem": f"topic {name} does not exist", "remedy": "tally topics create"} for name in names
     ]
     made = await run("create")
-    assert (made.exit_code, len(made.stdout.splitlines())) == (0, len(names))
+    *lines, rests_on = made.stdout.splitlines()
+    assert (made.exit_code, len(lines)) == (0, len(names))
+    assert "on the disk of its only replica, before it is acknowledged" in rests_on
     assert await problems() == []
     plain = (await run("check")).stdout
     assert f"{deployment.namespace}.votes: 2 partitions, correct" in plain
@@ -75,7 +77,8 @@ async def test_a_topic_that_something_else_began_differs_from_one_that_is_empty(
 ) -> None:
     votes, purchases, *others = topics_of(deployment.namespace, 2)
     await create_topics(deployment.kafka_settings, others)
-    bare = [NewTopic(topic.name, 2, 1, topic_configs=REQUIRED_SETTINGS) for topic in (votes, purchases)]
+    wanted = required_settings(deployment.kafka_settings)
+    bare = [NewTopic(topic.name, 2, 1, topic_configs=wanted) for topic in (votes, purchases)]
     async with open_admin(deployment.kafka_settings) as admin:
         await admin.create_topics(bare)
     async with open_writer(deployment.kafka_settings) as writer:

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import httpx
 
-from libs.contracts.topics import topics_of
 from libs.deployment.deployment import Deployment
+from libs.kafka.durability import DURABLE, read_durability
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import out_of_sync, read_brokers
 from libs.local_stack.server_interface import AwayServer
@@ -81,6 +81,7 @@ async def _check(servers: PresentServers, base_url: str | None) -> list[Finding]
         "HTTP service": _front(base_url) if base_url else None,
         "topics": _topics(present) if log else None,
         "replicas": check_replicas(present) if log else None,
+        "recorded votes": check_durability(present) if log else None,
         "produce deadline": check_produce_deadline(present.kafka_settings) if log else None,
         "Valkey's shards": _shards(present.valkey) if views else None,
         "views": _views(servers) if log and views and servers.wrong is None else None,
@@ -163,22 +164,24 @@ async def _topics(deployment: Deployment) -> Finding:
     if problems:
         remedy = "`tally topics check` prints a remedy for each"
         return problem("topics", str(problems[0]), remedy, away=problems[0].retry_after_s is not None)
-    others = topics_of(deployment.namespace, deployment.partitions)[1:]
-    return fine(
-        "topics",
-        f"{len(others) + len(deployment.votes.topics)} with the required settings, and their object store",
-    )
+    return fine("topics", f"{len(deployment.all_topics)} with the required settings, and their object store")
 
 
 async def check_replicas(deployment: Deployment) -> Finding:
     """Name the brokers that lag behind or left: addresses of clients need not list all brokers."""
-    topics = [*topics_of(deployment.namespace, deployment.partitions)[1:], *deployment.votes.topics]
-    lacking = await out_of_sync(deployment.kafka_settings, topics)
+    lacking = await out_of_sync(deployment.kafka_settings, deployment.all_topics)
     if not lacking:
         return fine("replicas", "all are in sync")
     brokers = ", ".join(f"broker {node} in {plural(number, 'partition')}" for node, number in lacking.items())
     remedy = "start those brokers, or wait until they have caught up: until then another loss can stop votes"
     return problem("replicas", f"out of sync: {brokers}", remedy)
+
+
+async def check_durability(deployment: Deployment) -> Finding:
+    """Say what an acknowledged record rests on, and what would lose some of them all the same."""
+    name = "recorded votes"
+    text, risk = await read_durability(deployment.kafka_settings, deployment.all_topics)
+    return fine(name, text) if risk is None else problem(name, risk, DURABLE)
 
 
 async def check_produce_deadline(settings: KafkaSettings) -> Finding:
