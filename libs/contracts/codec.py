@@ -6,7 +6,6 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar, Union, get_type_hints
 
 import msgspec
-import orjson
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from libs.tally.events import Event as VoteEvent
@@ -50,6 +49,7 @@ def _struct(of: type, **options: Any) -> Any:
 
 
 _RATING: Final[Any] = _struct(Rating) | None
+_encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(_struct(VoteCast)).decode
 
 
@@ -96,7 +96,7 @@ class Codec(Generic[E]):
         self._many: TypeAdapter[list[E]] = TypeAdapter(list[tagged])
 
     def encode(self, event: E) -> bytes:
-        return orjson.dumps(event)
+        return _encode(event)
 
     def decode(self, value: bytes) -> E | Undecodable:
         try:
