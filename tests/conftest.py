@@ -36,8 +36,6 @@ hypothesis.load_profile(os.environ.get("TALLY_TESTS_PROFILE", "short"))
 CLUSTERED = {"TALLY_KAFKA_REPLICATION_FACTOR": "3", "TALLY_PRODUCE_DEADLINE_MS": "30000"}
 """Settings of processes that use three brokers, on a busy machine."""
 DIRECTORY = pytest.StashKey[Path]()
-INSTALLATIONS = "installations"
-"""The file that lists them, in `DIRECTORY`."""
 CURRENT = pytest.StashKey[pytest.Item]()
 
 
@@ -100,7 +98,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
     yield
     list_failures(terminalreporter)
-    list_left_out(terminalreporter, terminalreporter.config.stash[DIRECTORY] / INSTALLATIONS)
+    list_left_out(terminalreporter)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -112,9 +110,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 @pytest.fixture(scope="session")
-def programs(pytestconfig: pytest.Config) -> Programs:
+def programs() -> Programs:
     """Find programs that are no part of Python's packages: `programs.path(CLAMD)`, or the test is left out."""
-    return Programs(pytestconfig.stash[DIRECTORY] / INSTALLATIONS, pytestconfig)
+    return Programs()
 
 
 @pytest.fixture(scope="session")

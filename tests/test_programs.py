@@ -1,9 +1,13 @@
-"""What a run says of programs that the machine lacks."""
+"""Programs that the machine lacks: what a run says of them, and their installation by command."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from tests.support.programs import Program, main
 
 ROOT = Path(__file__).parents[1]
 TESTS = """
@@ -13,21 +17,16 @@ from tests.support.programs import Program, Programs
 
 TOOL = Path({tool!r})
 WRITE = f"from pathlib import Path; p = Path({tool!r}); p.write_text('#!/bin/sh'); p.chmod(0o755)"
-ABSENT = Program("Absent", ("no-such-program",), None, "brew install absent")
 BROKEN = Program("Broken", (sys.executable,), None, "brew install broken", check=("-c", "raise SystemExit(1)"))
 FOUND = Program("Python", ("no-such-program", sys.executable), None, "")
-INSTALLED = Program("Tool", (str(TOOL),), None, "", installer=(sys.executable, "-c", WRITE))
+TOOL_ROW = Program("Tool", (str(TOOL),), None, "", installer=(sys.executable, "-c", WRITE))
 
 
 def test_one(programs: Programs) -> None:
-    programs.path(ABSENT)
+    programs.path(BROKEN)
 
 
 def test_two(programs: Programs) -> None:
-    programs.path(ABSENT)
-
-
-def test_broken(programs: Programs) -> None:
     programs.path(BROKEN)
 
 
@@ -35,8 +34,8 @@ def test_found(programs: Programs) -> None:
     assert programs.path(FOUND) == sys.executable
 
 
-def test_installed(programs: Programs) -> None:
-    assert programs.path(INSTALLED) == str(TOOL)
+def test_tool(programs: Programs) -> None:
+    programs.path(TOOL_ROW)
 """
 
 
@@ -56,26 +55,38 @@ def run(directory: Path, workers: int = 0, **environment: str) -> tuple[int, str
 
 
 def check_what_was_left_out(output: str) -> None:
-    assert "LEFT OUT: 2 tests. Absent is missing: brew install absent" in output
-    assert "LEFT OUT: 1 test. Broken is missing: brew install broken" in output
-    assert output.count("Tests need Tool, which is missing. Installing it: ") == 2, "at once, and at the end"
+    assert "LEFT OUT: 2 tests. Broken is missing." in output
+    assert "LEFT OUT: 1 test. Tool is missing." in output
+    assert "This installs all programs that are missing: uv run python -m tests.support.programs" in output
 
 
-def test_a_run_counts_what_it_left_out_and_says_how_to_get_it(tmp_path: Path) -> None:
-    code, output = run(tmp_path, workers=2)
+def test_a_run_installs_nothing_counts_what_it_left_out_and_names_the_command(tmp_path: Path) -> None:
+    code, output = run(tmp_path)
     assert code == 0, output
     check_what_was_left_out(output)
+    assert not (tmp_path / "tool").exists()
 
 
 def test_a_run_that_must_be_complete_fails_if_it_left_something_out(tmp_path: Path) -> None:
-    code, output = run(tmp_path, TALLY_TESTS_COMPLETE="1")
+    code, output = run(tmp_path, workers=2, TALLY_TESTS_COMPLETE="1")
     assert code == 1, output
     assert "TALLY_TESTS_COMPLETE=1 demands all tests" in output
     check_what_was_left_out(output)
 
 
-def test_a_run_installs_nothing_if_it_must_not(tmp_path: Path) -> None:
-    code, output = run(tmp_path, TALLY_TESTS_INSTALL="0")
-    assert code == 0, output
-    assert "LEFT OUT: 1 test. Tool is missing" in output
-    assert not (tmp_path / "tool").exists()
+def test_the_command_installs_what_is_missing_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tool = tmp_path / "tool"
+    write = f"from pathlib import Path; p = Path({str(tool)!r}); p.write_text('#!/bin/sh'); p.chmod(0o755)"
+    row = Program("Tool", (str(tool),), None, "", installer=(sys.executable, "-c", write))
+    assert main([row]) == 0
+    assert tool.exists()
+    assert "Tool is missing. Installing it: " in capsys.readouterr().err
+
+
+def test_the_command_fails_and_names_a_remedy_of_what_it_cannot_install(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main([Program("Absent", ("no-such-program",), None, "brew install absent")]) == 1
+    assert "Absent is missing: brew install absent" in capsys.readouterr().err

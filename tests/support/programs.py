@@ -1,10 +1,10 @@
-"""Programs that tests need and a machine may lack: found, else installed where that is possible, else left out.
+"""Programs that tests need and a machine may lack: what is missing is left out, and installed by one command.
 
-A test asks the fixture `programs` for a row of the table: `programs.path(NGINX)`. Where the program cannot be had,
-the test is skipped, and the end of the run's output counts what was left out and says how to get it. With
-TALLY_TESTS_COMPLETE=1, as in `.ci/run`, leaving out fails the run. TALLY_TESTS_INSTALL=0 installs nothing.
+A test asks the fixture `programs` for a row of the table: `programs.path(NGINX)`. Where the machine lacks it, the
+test is skipped, and the end of the run's output counts what was left out and names the command. With
+TALLY_TESTS_COMPLETE=1, as in `.ci/run`, leaving out fails the run.
 
-`python -m tests.support.programs` installs all of them.
+`python -m tests.support.programs` installs all that are missing. Tests install nothing.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pytest
-from filelock import FileLock
 
 HEADING: Final = "left out"
+MISSING: Final = "is missing."
+INSTALL: Final = "uv run python -m tests.support.programs"
+"""Installs all programs that are missing."""
 SYSTEM_FOLDERS: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/opt/homebrew/bin", "/opt/homebrew/sbin")
 """Folders of servers, which are not on the PATH of every user."""
 INSTALL_TIMEOUT_S: Final = 900
@@ -75,63 +76,22 @@ PROMTOOL: Final = Program("promtool", ("promtool",), "prometheus", "brew install
 ALL: Final = (CHROMIUM, C_COMPILER, CLAMD, CURL, FAKETIME, HAPROXY, NGINX, PROMTOOL)
 
 
-@dataclass
 class Programs:
-    """Finds programs, and installs those that are missing."""
+    """Finds each program once."""
 
-    log: Path
-    """A file that gets a line for each installation."""
-    config: pytest.Config | None = None
-    may_use_sudo: bool = False
-    _paths: dict[Program, str | None] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._paths: dict[Program, str | None] = {}
 
     def path(self, program: Program) -> str:
-        """Return the path of a program; skip the test if it cannot be had."""
-        if path := self.get(program):
-            return path
-        package = f"apt-get install {program.package}, or " if program.package else ""
-        pytest.skip(f"{program.title} is missing: {package}{program.remedy}")
-
-    def get(self, program: Program) -> str | None:
-        """Return the path of a program, or None if it cannot be had."""
+        """Return the path of a program; skip the test if the machine lacks it."""
         if program not in self._paths:
-            self._paths[program] = _find(program) or self._install(program)
-        return self._paths[program]
-
-    def _install(self, program: Program) -> str | None:
-        if os.environ.get("TALLY_TESTS_INSTALL") == "0":
-            return None
-        with FileLock(self.log.with_suffix(".lock")):
-            for command in self._installers(program):
-                # another worker may have installed it meanwhile
-                if path := _find(program):
-                    return path
-                self._say(f"Tests need {program.title}, which is missing. Installing it: {' '.join(command)}")
-                if not _succeeds(command, INSTALL_TIMEOUT_S):
-                    self._say(f"{program.title} could not be installed in this way.")
-        return _find(program)
-
-    def _installers(self, program: Program) -> list[Sequence[str]]:
-        found: list[Sequence[str]] = []
-        prefix = [] if os.geteuid() == 0 else ["sudo", "-n"]
-        if program.package and shutil.which("apt-get") and (not prefix or self.may_use_sudo):
-            options = ("-qy", "-o", "DPkg::Lock::Timeout=300", "--no-install-recommends")
-            found += [[*prefix, "apt-get", "install", *options, program.package]]
-        return [*found, program.installer] if program.installer else found
-
-    def _say(self, line: str) -> None:
-        """Write a line to the terminal at once. The end of the run repeats it."""
-        with self.log.open("a") as log:
-            log.write(f"{line}\n")
-        capture = self.config.pluginmanager.getplugin("capturemanager") if self.config else None
-        if capture is None:
-            print(line, file=sys.stderr, flush=True)
-            return
-        with capture.global_and_fixture_disabled():
-            print(f"\n{line}", file=sys.stderr, flush=True)
+            self._paths[program] = find(program)
+        if path := self._paths[program]:
+            return path
+        pytest.skip(f"{program.title} {MISSING}")
 
 
-def _find(program: Program) -> str | None:
+def find(program: Program) -> str | None:
     """Return the path of a program that runs here: Ubuntu's `chromium-browser` only asks for a snap."""
     places = os.pathsep.join((os.environ.get("PATH", os.defpath), *SYSTEM_FOLDERS))
     found = [path for name in program.names if (path := shutil.which(name, path=places))]
@@ -158,18 +118,17 @@ def must_be_complete() -> bool:
     return os.environ.get("TALLY_TESTS_COMPLETE") == "1"
 
 
-def list_left_out(reporter: pytest.TerminalReporter, log: Path) -> None:
-    """Write what was installed, and how many tests were left out for which reason."""
+def list_left_out(reporter: pytest.TerminalReporter) -> None:
+    """Write how many tests were left out for which reason, and how to run them."""
     skipped = Counter(_reason(report) for report in reporter.getreports("skipped"))
-    installed = log.read_text().splitlines() if log.exists() else []
-    if not skipped and not installed:
+    if not skipped:
         return
     reporter.section(HEADING)
-    for line in installed:
-        reporter.line(line)
     for reason, number in skipped.most_common():
         reporter.line(f"LEFT OUT: {number} {'test' if number == 1 else 'tests'}. {reason}")
-    if skipped and must_be_complete():
+    if any(reason.endswith(MISSING) for reason in skipped):
+        reporter.line(f"This installs all programs that are missing: {INSTALL}")
+    if must_be_complete():
         reporter.line("FAILED: TALLY_TESTS_COMPLETE=1 demands all tests.")
 
 
@@ -179,10 +138,27 @@ def _reason(report: pytest.TestReport) -> str:
     return reason.removeprefix("Skipped: ")
 
 
-def main() -> int:
-    with tempfile.TemporaryDirectory() as directory:
-        programs = Programs(Path(directory) / "installed", may_use_sudo=True)
-        missing = [program for program in ALL if programs.get(program) is None]
+def install(program: Program) -> bool:
+    """Install a program with the first command that works here; return whether it runs now."""
+    for command in _installers(program):
+        print(f"{program.title} is missing. Installing it: {' '.join(command)}", file=sys.stderr, flush=True)
+        if _succeeds(command, INSTALL_TIMEOUT_S) and find(program):
+            return True
+        print(f"{program.title} could not be installed in this way.", file=sys.stderr, flush=True)
+    return False
+
+
+def _installers(program: Program) -> list[Sequence[str]]:
+    found: list[Sequence[str]] = []
+    if program.package and shutil.which("apt-get"):
+        prefix = [] if os.geteuid() == 0 else ["sudo", "-n"]
+        options = ("-qy", "-o", "DPkg::Lock::Timeout=300", "--no-install-recommends")
+        found += [[*prefix, "apt-get", "install", *options, program.package]]
+    return [*found, program.installer] if program.installer else found
+
+
+def main(programs: Sequence[Program] = ALL) -> int:
+    missing = [program for program in programs if not find(program) and not install(program)]
     for program in missing:
         print(f"{program.title} is missing: {program.remedy}", file=sys.stderr)
     return 1 if missing else 0
