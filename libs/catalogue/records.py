@@ -8,7 +8,7 @@ read, the write is composed again from the record as it is then.
 import asyncio
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -46,8 +46,8 @@ Change = Callable[[Document | None], Any]
 """Returns the new body for the old document (None: new record); raises to reject the write."""
 Guard = Callable[[str, Stored], Awaitable[int]]
 """Raises to reject the deletion of an account's record, or returns the checked version of its parent."""
-ChangeGuard = Callable[[Stored, Document], Awaitable[None]]
-"""Raises to reject the change of a record to a new document."""
+ChangeGuard = Callable[[Stored, Document, Collection[str] | None], Awaitable[None]]
+"""Raises to reject the change of a record to a new document; the permissions are the caller's, if it has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +177,10 @@ class RecordService:
         fits: Fits | None = None,
         *,
         creates: bool = False,
+        permissions: Collection[str] = (),
     ) -> Stored:
         """Merge `patch` (RFC 7396) into the record, or if it `creates` into an empty one; without changes nothing
-        is written.
+        is written. `permissions` are the caller's.
 
         Raises as `create`, `VersionConflict` unless the record `fits`, `InUse` if the patch removes a part that
         others reference, and the errors of the row's `judge`.
@@ -195,7 +196,7 @@ class RecordService:
             merged = keep_item_members(row.kept, before, merge_patch(before, patch))
             return self._document(target, merged, others=unknown)
 
-        return (await self._write(row, account, key, compose)).stored
+        return (await self._write(row, account, key, compose, permissions=permissions)).stored
 
     async def change(
         self,
@@ -204,6 +205,7 @@ class RecordService:
         key: str,
         change: Callable[[Document], Any],
         owned: Document | None = None,
+        permissions: Collection[str] = (),
     ) -> Stored:
         """Change a record as `patch`, with the body that `change` returns; `change` may raise to reject the write.
 
@@ -213,7 +215,7 @@ class RecordService:
         def compose(target: Target) -> Document:
             return self._document(target, change(target.existing().document), owned=owned)
 
-        return (await self._write(row, account, key, compose)).stored
+        return (await self._write(row, account, key, compose, permissions=permissions)).stored
 
     async def amend(
         self,
@@ -333,6 +335,7 @@ class RecordService:
         parent: str = "",
         always: bool = False,
         is_new: bool = False,
+        permissions: Collection[str] | None = None,
     ) -> Written:
         """Write the document that `compose` returns, `always` or if it is not the current one.
 
@@ -352,7 +355,7 @@ class RecordService:
                 return [Draft(target, document, {})], None
             draft = await self._draft(account, target, document)
             if before is not None and row.name in self._change_guards:
-                await self._change_guards[row.name](before, document)
+                await self._change_guards[row.name](before, document, permissions)
             members = head | self._payload(draft)
             if before is None:
                 return [draft], RecordCreated(**members)

@@ -284,8 +284,8 @@ class ResourceHandlers:
 
     async def update(self, call: LegacyCall) -> Document:
         body = await self.body(call)
-        change = partial(self.written, body)
-        stored = await self.records.change(self.row, call.account, _key(call, self.one), change)
+        change, key = partial(self.written, body), _key(call, self.one)
+        stored = await self.records.change(self.row, call.account, key, change, permissions=call.key.permissions)
         return await self.answer(call, stored, body)
 
     async def delete(self, call: LegacyCall) -> None:

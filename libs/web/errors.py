@@ -91,12 +91,13 @@ class Unauthorized(TallyError):
 
 
 class Forbidden(TallyError):
-    """The key lacks `permission`."""
+    """The key lacks `permission`, and all of the `others` that would do instead."""
 
     code = "forbidden"
 
-    def __init__(self, permission: str) -> None:
-        super().__init__(f"This needs a key with the permission {permission}.", permission=permission)
+    def __init__(self, permission: str, *others: str) -> None:
+        named = " or ".join((permission, *others))
+        super().__init__(f"This needs a key with the permission {named}.", permission=permission)
 
 
 class BadRequest(TallyError):

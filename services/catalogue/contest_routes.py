@@ -1,6 +1,7 @@
 """Closed contests: rejects changes that would alter the meaning of votes or a final result, and reopens."""
 
 import asyncio
+from collections.abc import Collection
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
@@ -9,6 +10,7 @@ from starlette.responses import Response
 
 from libs.catalogue.contests.closing_record import Closing, closing_of, votes_from
 from libs.catalogue.contests.reopening import Reopener
+from libs.catalogue.contests.visibility import LOOSENING, opens_sooner, shows_more
 from libs.catalogue.errors import HasVotes
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS
@@ -26,6 +28,7 @@ from libs.web.documents.openapi import problems
 from libs.web.door.auth import Authenticator
 from libs.web.door.request_parsing import RequestKeyStore, is_repetition
 from libs.web.door.typed_routes import IdempotencyKey, JsonBody, Permitted, Sent, TypedRoute
+from libs.web.errors import Forbidden
 from libs.web.responses import etag, json_response
 from services.catalogue.openapi import record_answer
 
@@ -51,14 +54,25 @@ class ClosedContests:
             raise ContestFinal(f"Participant {participant.key} has votes in a closed contest; reopen it first.")
         return contest.version
 
-    async def contest_may_change(self, before: Stored, after: Document) -> None:
-        """Implement `ChangeGuard` for contests. Raises `HasVotes` if the type changes after votes were cast.
+    async def contest_may_change(
+        self, before: Stored, after: Document, permissions: Collection[str] | None
+    ) -> None:
+        """Implement `ChangeGuard` for contests.
 
-        A vote that is cast between this check and the fold of the change, some milliseconds, keeps the form of the
-        former type: it counts as one vote, and has no rating or positions.
+        Raises `HasVotes` if the type changes after votes were cast, and `Forbidden` if more is to be seen than
+        `permissions` suffice for: of an end that is brought forward, if there are votes to see.
+
+        A vote that is cast between these checks and the fold of the change, some milliseconds, keeps the form of
+        the former type: it counts as one vote, and has no rating or positions.
         """
         if _type(before.document) != _type(after) and await self._was_voted(before):
             raise HasVotes("The contest has votes, so its contest_type cannot change; create another contest.")
+        if permissions is None or not set(LOOSENING).isdisjoint(permissions):
+            return
+        if shows_more(before.document, after) or (
+            opens_sooner(before.document, after) and await self._was_voted(before)
+        ):
+            raise Forbidden(*LOOSENING)
 
     async def _was_voted(self, contest: Stored) -> bool:
         """Return whether votes were cast that count, may count again, or are about to count."""

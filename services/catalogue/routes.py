@@ -305,7 +305,10 @@ class _Routes:
 
         async def patch(request: Request, caller: Writer, key: Key, if_match: IfMatch = None) -> Response:
             _, changes = await read_object(request)
-            stored = await service.patch(row, caller.account, key, changes, fits(if_match))
+            permissions = caller.permissions
+            stored = await service.patch(
+                row, caller.account, key, changes, fits(if_match), permissions=permissions
+            )
             return await self._written(request, caller, stored, 200)
 
         async def delete(caller: Writer, key: Key, if_match: IfMatch = None) -> Response:

@@ -5,6 +5,8 @@ import httpx
 from libs.local_stack.supervisor import Supervisor
 from tests.support.commands import tally_json
 from tests.support.eventually import eventually
+from tests.support.http_clients import http_client, ok
+from tests.support.retried import final_answer
 from tests.support.sources import a_source
 from tests.support.voting import Api, Contest, code, hours_from_now
 
@@ -69,3 +71,25 @@ async def test_reported_votes_fix_the_type_too(api: Api) -> None:
     source = await a_source(api, "A")
     assert (await source.report(A=7)).status_code == 202
     assert code(await retype(source.contest, "rating")) == (409, "in_use")
+
+
+async def test_the_end_of_a_vote_that_hides_its_counts_until_then_is_not_brought_forward_with_content_alone(
+    api: Api, stack: Supervisor
+) -> None:
+    """Its counts could be read in the middle by ending it and reopening it."""
+    contest = await api.contest(vote_visibility="hidden_until_end")
+    made = await api.client.post("/keys", json={"permissions": ["content:read", "content:write"]})
+    async with http_client(base_url=stack.stack["base_url"]) as editor:
+        editor.headers["authorization"] = f"Bearer {ok(made, 201)['api_key']}"
+
+        async def ends(hours: float) -> httpx.Response:
+            body = {"contest_config": {"end": hours_from_now(hours)}}
+            return await final_answer(lambda: editor.patch(contest.path, json=body))
+
+        assert (await ends(0.9)).status_code == 200  # nobody has voted
+        vote = await contest.vote(0)
+        assert vote.status_code == 201
+        refused = await ends(-0.001)
+        assert code(refused) == (403, "forbidden")
+        assert (await ends(1.5)).status_code == 200
+        assert (await contest.change(end=hours_from_now(-0.001))).status_code == 200

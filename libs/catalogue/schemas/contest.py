@@ -31,12 +31,14 @@ from libs.catalogue.schemas.content import Colour
 from libs.tally.contest import Phase
 
 VoteVisibility = Literal["shown", "hidden_until_vote", "hidden_until_end", "hidden"]
+"""In the order of what may be seen, most first: `contests/visibility.py`."""
 ParticipantVisibility = Literal["shown", "owner_only"]
 ParticipantOrder = Literal["participated", "running_number", "vote_count"]
 ContestVisibility = Literal["listed", "not_listed"]
 ContestType = Literal["voteonly", "participation", "rating", "ordering"]
 Status = Literal["approved", "pending", "rejected"]
 ResultRelease = Literal["at_end", "by_hand"]
+"""As `VoteVisibility`."""
 
 
 def _not_zero(value: int) -> int:
@@ -171,10 +173,15 @@ class ContestConfig(Members):
     participant_visibility: ParticipantVisibility = Field(
         "shown", description="With `owner_only` public results name no participants."
     )
-    vote_visibility: VoteVisibility = Field("shown", description="Visibility of counts in public results.")
+    vote_visibility: VoteVisibility = Field(
+        "shown",
+        description="Visibility of counts in public results. To show more needs the permission `show:control` or "
+        "`results:read_hidden`, too; so does an earlier `end`, if votes are hidden until then.",
+    )
     result_release: ResultRelease = Field(
         "at_end",
-        description="With `by_hand` counts are hidden from the end on, until the contest's show `is_released`.",
+        description="With `by_hand` counts are hidden from the end on, until the contest's show `is_released`. "
+        "To change it to `at_end` needs the permission `show:control` or `results:read_hidden`, too.",
     )
     participant_style: Style = Field({})
     renew_free_vote: RenewFreeVote | None = Field(
