@@ -1,6 +1,7 @@
-"""Parsing of batches: JSON or NDJSON; each item is parsed separately."""
+"""Parsing of batches: JSON or NDJSON; each item is parsed separately, and has an id of its own."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import sha256
@@ -10,6 +11,7 @@ import orjson
 
 from libs.contracts.validation import Problem, ValidationFailed, pointer
 from libs.tally.errors import TallyError
+from libs.tally.vote_commands import CastVote
 from libs.web.door.request_parsing import check_size, load_json
 from libs.web.errors import MalformedJson, PayloadTooLarge
 from services.ingestion.vote_forms import MAX_VOTE_BYTES, VoteForm, check_vote, new_vote_id
@@ -33,17 +35,38 @@ class Ballot(NamedTuple):
     vote_id: str | None
 
 
-def parse_batch(media_type: str, body: bytes, key: str | None = None) -> Sequence[Callable[[], Ballot]]:
-    """Split a batch into items, each parsed when called. Raises the error of the batch as a whole.
+class BatchIds:
+    """Gives a batch's votes without an id one: new, or with an idempotency key `key` always the same.
 
-    Votes without an id get a new one, or with an idempotency `key` always the same.
+    An id derives from the key, the vote's voter and content, and the number of equal votes before it, so a shorter
+    or reordered repetition keeps its ids. The voter is a pseudonym: no id in the log may outlive the contest's
+    secret as a hash of the voter's own id.
     """
+
+    def __init__(self, key: str | None) -> None:
+        self._key = key
+        self._equal: Counter[tuple[str, str]] = Counter()
+
+    def name(self, vote: CastVote) -> CastVote:
+        """Return `vote` with an id. Votes must be given in their order in the batch."""
+        if vote.vote_id:
+            return vote
+        if self._key is None:
+            return vote._replace(vote_id=new_vote_id())
+        equal = vote.voter, vote.content
+        derived = sha256("\0".join((self._key, *equal, str(self._equal[equal]))).encode()).hexdigest()
+        self._equal[equal] += 1
+        return vote._replace(vote_id=derived[:32])
+
+
+def parse_batch(media_type: str, body: bytes) -> Sequence[Callable[[], Ballot]]:
+    """Split a batch into items, each parsed when called. Raises the error of the batch as a whole."""
     if media_type == NDJSON:
         if body.count(b"\n") > MAX_LINES:
             raise PayloadTooLarge(f"A batch may have {MAX_LINES:,} lines at most, blank ones included.")
         lines = [line for line in body.split(b"\n") if line.strip()]
         _refuse_more_than_most(lines)
-        return [partial(_line, line, key, at) for at, line in enumerate(lines)]
+        return [partial(_line, line) for line in lines]
     value = _object(body)
     votes = value.pop("votes", None)
     problems = [Problem(pointer(name), "unknown member") for name in value]
@@ -52,7 +75,7 @@ def parse_batch(media_type: str, body: bytes, key: str | None = None) -> Sequenc
     if problems:
         raise ValidationFailed(problems)
     _refuse_more_than_most(votes)
-    return [partial(_item, vote, key, at) for at, vote in enumerate(votes)]
+    return [partial(_item, vote) for vote in votes]
 
 
 def _object(body: bytes) -> dict[str, Any]:
@@ -78,16 +101,16 @@ def _no_json(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def _line(line: bytes, key: str | None, at: int) -> Ballot:
+def _line(line: bytes) -> Ballot:
     if len(line) > MAX_VOTE_BYTES:
         return Ballot(_too_large(), None)
     try:
-        return _item(load_json(line), key, at)
+        return _item(load_json(line))
     except MalformedJson as error:
         return Ballot(error, None)
 
 
-def _item(value: Any, key: str | None, at: int) -> Ballot:
+def _item(value: Any) -> Ballot:
     try:
         check_size(value, MAX_VOTE_VALUES)
         size = len(orjson.dumps(value))
@@ -97,7 +120,7 @@ def _item(value: Any, key: str | None, at: int) -> Ballot:
         return Ballot(error, id_in(value))
     vote = check_vote(value) if size <= MAX_VOTE_BYTES else _too_large()
     if isinstance(vote, VoteForm):
-        return Ballot(vote, vote.vote_id or (new_vote_id() if key is None else _id_of(key, at)))
+        return Ballot(vote, vote.vote_id)
     return Ballot(vote, id_in(value))
 
 
@@ -109,11 +132,6 @@ def id_in(value: Any) -> str | None:
 
 def _too_large() -> PayloadTooLarge:
     return PayloadTooLarge(f"A vote may have {MAX_VOTE_BYTES:,} bytes at most.", max_bytes=MAX_VOTE_BYTES)
-
-
-def _id_of(key: str, at: int) -> str:
-    """Derive the id of the vote at index `at` of the batch with the idempotency key `key`."""
-    return sha256(f"{key}\0{at}".encode()).hexdigest()[:32]
 
 
 def _refuse_more_than_most(items: Sequence[object]) -> None:

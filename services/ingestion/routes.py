@@ -116,8 +116,9 @@ def cast_votes(contest_key: str, idempotency_key: IdempotencyKey = None) -> None
 
     The body is JSON or application/x-ndjson (one vote per line). Each item has its own result, in order; an
     invalid item does not affect the others. Items without a vote_id get one; with an Idempotency-Key it is
-    derived from the key and the item's index, so that a retry gets the same. Rate limits count a batch as one
-    request.
+    derived from the key, the voter, the vote's content and the number of equal votes before it in the batch. A
+    retry keeps its ids, also one of some of the votes only or in another order; of equal votes send all again, or
+    give each a vote_id. Rate limits count a batch as one request.
     """
 
 

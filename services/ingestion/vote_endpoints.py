@@ -25,7 +25,7 @@ from libs.web.door.request_parsing import declared_size, load_json, read_body, r
 from libs.web.errors import Forbidden, is_for_the_caller, log_cause, problem_response, status_of
 from libs.web.responses import send_whole
 from libs.web.server.direct_routes import DirectCycle
-from services.ingestion.batch_parsing import MAX_BATCH_BYTES, NDJSON, Ballot, id_in, parse_batch
+from services.ingestion.batch_parsing import MAX_BATCH_BYTES, NDJSON, Ballot, BatchIds, id_in, parse_batch
 from services.ingestion.vote_forms import (
     MAX_VOTE_BYTES,
     VOTE_ID_TEXT,
@@ -167,23 +167,27 @@ class Voting:
 
     async def _cast_items(self, scope: Scope, send: Send, key: ApiKey, media_type: str, body: bytes) -> None:
         headers = scope["headers"]
-        items = parse_batch(media_type, body, header(headers, b"idempotency-key"))
+        items, ids = parse_batch(media_type, body), BatchIds(header(headers, b"idempotency-key"))
         contest, forwarded = scope["path_params"]["contest_key"], self._proxies.end_user(scope)
         secret = await self._votes.contests.secret(key.account, contest)
+
+        def request(ballot: Ballot) -> CastVote | TallyError:
+            if isinstance(ballot.vote, TallyError):
+                return ballot.vote
+            return ids.name(command(contest, secret, ballot.vote, ballot.vote_id or "", forwarded))
+
         answers: list[dict[str, Any]] = []
         positions: dict[int, int] = {}
         for at in range(0, len(items), SLICE):
             ballots = await read_ballots(key, items[at : at + SLICE])
-            commands = [
-                command(contest, secret, vote, vote_id or "", forwarded)
-                for vote, vote_id in ballots
-                if isinstance(vote, VoteForm)
-            ]
-            outcomes = iter(await self._take_or_fail(key, commands))
-            for ballot in ballots:
-                outcome = ballot.vote if isinstance(ballot.vote, TallyError) else next(outcomes)
+            votes = [request(ballot) for ballot in ballots]
+            outcomes = iter(await self._take_or_fail(key, [vote for vote in votes if isinstance(vote, CastVote)]))
+            for vote, ballot in zip(votes, ballots, strict=True):
+                outcome = next(outcomes) if isinstance(vote, CastVote) else vote
                 count(outcome)
-                answers.append(_item_answer(outcome, ballot.vote_id))
+                answers.append(
+                    _item_answer(outcome, vote.vote_id if isinstance(vote, CastVote) else ballot.vote_id)
+                )
                 if isinstance(outcome, Accepted):
                     positions[outcome.partition] = max(positions.get(outcome.partition, 0), outcome.offset + 1)
         head = [(b"content-type", b"application/json")]
