@@ -2,6 +2,7 @@
 terms."""
 
 import secrets
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -119,7 +120,8 @@ def shared_terms(name: str) -> Arrange:
             message = f"has other terms than {LEGACY}: send one of them, or the same terms in both"
             raise ValidationFailed([Problem(f"/{name}", message)])
         if of_helps:
-            document[name] = _matched(_terms(helps), items, lambda term: _plain(term, items, name))
+            is_text = name == "search_terms" or any(isinstance(item, str) for item in items)
+            document[name] = _matched(_terms(helps), items, lambda term: term if is_text else {"term": term})
         elif of_items:
             document[LEGACY] = _matched(_terms(items), helps, lambda term: {"term": term})
 
@@ -138,19 +140,9 @@ def _terms(items: Iterable[Any]) -> list[str]:
 
 def _matched(terms: list[str], held: list[Any], new: Any) -> list[Any]:
     """Return the held items of the terms in their order, new ones for the others, and the items without a term."""
-    left = [item for item in held if _term(item) is not None]
-    found = []
-    for term in terms:
-        item = next((item for item in left if _term(item) == term), None)
-        if item is None:
-            found.append(new(term))
-        else:
-            left.remove(item)
-            found.append(item)
+    left: defaultdict[str, deque[Any]] = defaultdict(deque)
+    for item in held:
+        if (term := _term(item)) is not None:
+            left[term].append(item)
+    found = [left[term].popleft() if left[term] else new(term) for term in terms]
     return found + [item for item in held if _term(item) is None]
-
-
-def _plain(term: str, items: list[Any], name: str) -> Any:
-    """Return a new item: an object in the free-form `search_help`, unless it holds texts."""
-    is_text = name == "search_terms" or any(isinstance(item, str) for item in items)
-    return term if is_text else {"term": term}

@@ -281,14 +281,16 @@ class RecordService:
             above = await self.get(self.table[row.parent or ""], account, parent)
             found = await asyncio.gather(*(self._read(row, account, key) for key, _ in changes))
             drafts: list[Draft] = []
+            taken: set[str] = set()
             problems: list[Problem] = []
             for index, (before, (key, change)) in enumerate(zip(found, changes, strict=True)):
                 target = Target(row, key or secrets.token_hex(KEY_BYTES), parent, before, above, head["at"])
                 try:
-                    _require_own(target, key, [draft.target.key for draft in drafts])
+                    _require_own(target, key, taken)
                     body = change(None if before is None else before.document)
                     document = self._document(target, body)
                     drafts.append(await self._draft(account, target, document, f"/{index}"))
+                    taken.add(target.key)
                 except ValidationFailed as error:
                     problems += (
                         Problem(f"/{index}{each['pointer']}", each["message"]) for each in error.data["errors"]
@@ -420,7 +422,7 @@ class RecordService:
         }
 
 
-def _require_own(target: Target, key: str, taken: Sequence[str]) -> None:
+def _require_own(target: Target, key: str, taken: Collection[str]) -> None:
     """Check that an existing record of a joint write belongs to its parent and occurs once."""
     if not key:
         return

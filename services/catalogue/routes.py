@@ -157,9 +157,12 @@ def together(wanted: Sequence[Fits]) -> Fits | None:
 
 
 def _words(text: str) -> list[str]:
-    """Split into words without case and accents."""
-    plain = "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
-    return WORD.findall(plain.casefold())
+    """Split into words without case and accents.
+
+    Each character is decomposed by itself: sorting a run of accents, which are left out, would be quadratic.
+    """
+    decomposed = text if text.isascii() else "".join(unicodedata.normalize("NFKD", each) for each in text)
+    return WORD.findall("".join(each for each in decomposed if not unicodedata.combining(each)).casefold())
 
 
 def _now() -> int:

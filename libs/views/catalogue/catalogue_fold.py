@@ -37,6 +37,7 @@ from libs.views.catalogue.stored_records import (
     StoredRecord,
     StoredRecords,
     encode,
+    gone,
     kinds_under,
     list_of,
     records_of,
@@ -180,14 +181,13 @@ class CatalogueFold(StoredRecords):
         if old and old.version != write.expected_version:
             raise Refused(OutcomeKind.CONFLICT)
         refs = [ref for ref in write.refs if ref not in after.before and ref not in after.offered]
-        existing = await self.existing(account, refs)
+        existing = set(await self.existing(account, refs))
         missing = [ref for ref in refs if ref in after.lost or ref not in existing]
         if is_new and write.parent is not None and not await self.find(account, *write.parent):
             missing.insert(0, write.parent)
         if missing:
             raise Refused(OutcomeKind.MISSING, *missing)
-        gone = [offer for offer in old.offers if offer not in write.offers] if old else []
-        await self._refuse_used(account, gone, after.before)
+        await self._refuse_used(account, gone(old.offers, write.offers) if old else (), after.before)
 
     async def _refuse_used(self, account: str, targets: Iterable[Ref], but: Collection[Ref]) -> None:
         """Raise `Refused` if other records than those of `but` refer to one of `targets`."""

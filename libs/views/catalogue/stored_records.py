@@ -71,14 +71,12 @@ class StoredRecords(ComputedFold[CatalogueEvent]):
     ) -> None:
         """Write the references and the offered parts. Those of a deleted contest are not enforced."""
         before, after = (one or NO_RECORD if resource != DELETED_CONTESTS else NO_RECORD for one in (old, new))
-        for ref in before.refs:
-            if ref not in after.refs:
-                self.write("ZREM", referrers_of(account, ref), f"{resource}{NUL}{key}")
+        for ref in gone(before.refs, after.refs):
+            self.write("ZREM", referrers_of(account, ref), f"{resource}{NUL}{key}")
         for ref in after.refs:
             self.write("ZADD", referrers_of(account, ref), 0, f"{resource}{NUL}{key}")
-        for offer in before.offers:
-            if offer not in after.offers:
-                self.hdel(f"offers:{account}", NUL.join(offer))
+        for offer in gone(before.offers, after.offers):
+            self.hdel(f"offers:{account}", NUL.join(offer))
         for offer in after.offers:
             self.hset(f"offers:{account}", NUL.join(offer), 1)
 
@@ -116,6 +114,12 @@ class StoredRecords(ComputedFold[CatalogueEvent]):
                 if any([await self.hget(*field) is not None for field in pair])
             ]
         )
+
+
+def gone(before: Iterable[Ref], after: Iterable[Ref]) -> list[Ref]:
+    """Return the references, or offered parts, that were and are no longer, in their order."""
+    kept = set(after)
+    return [ref for ref in before if ref not in kept]
 
 
 def _place(record: StoredRecord | None, key: str, order: str) -> tuple[int, str] | None:
