@@ -9,6 +9,7 @@ from libs.catalogue.nested_items import Arrange
 from libs.catalogue.schemas.base import Record
 from libs.contracts.catalogue_events import Ref, Stored
 from libs.contracts.validation import Problem, checked
+from libs.contracts.visible_text import visible_length
 
 Document = dict[str, Any]
 Operation = Literal["create", "place", "list", "get", "patch", "delete"]
@@ -90,8 +91,9 @@ class Resource:
     def _blank_title(self, body: Any, before: Document | None) -> Iterator[Problem]:
         """Yield a problem for a new title without a visible character; one stored earlier may be sent back."""
         title = body.get("title") if isinstance(body, dict) and self.name in TITLED else None
-        if isinstance(title, str) and not title.strip() and (before is None or before.get("title") != title):
-            yield Problem("/title", "must not be blank")
+        is_blank = isinstance(title, str) and not visible_length(title)
+        if is_blank and (before is None or before.get("title") != title):
+            yield Problem("/title", "must have a visible character")
 
     def contest_of(self, key: str, parent: str) -> str | None:
         """Return the contest whose configuration version a change of this record raises."""

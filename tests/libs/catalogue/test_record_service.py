@@ -42,15 +42,17 @@ async def test_a_whole_write_names_members_of_the_server_beside_all_other_faults
 
 
 async def test_blank_titles_of_contests_and_participants_are_refused(catalogue: Catalogue, account: str) -> None:
+    """Also those of characters that nobody sees."""
     contest = await catalogue.create("contests", account, {"title": "Final"})
     for write in (
+        catalogue.create("participants", account, {"title": "\u200b\u2800\u3164"}, contest.key),
         catalogue.create("contests", account, {"title": " \u2003"}),
         catalogue.create("participants", account, {"title": ""}, contest.key),
         catalogue.record_service.patch(CONTESTS, account, contest.key, {"title": "\t"}),
     ):
         with pytest.raises(ValidationFailed) as caught:
             await write
-        assert caught.value.data["errors"] == [{"pointer": "/title", "message": "must not be blank"}]
+        assert caught.value.data["errors"] == [{"pointer": "/title", "message": "must have a visible character"}]
     assert (await catalogue.create("contests", account, {"title": None})).document.get("title") is None
 
 

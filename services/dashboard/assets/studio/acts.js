@@ -4,6 +4,7 @@ import { initials } from "../formatting.js";
 import { follow, make } from "../keyed-elements.js";
 import { element } from "../page-elements.js";
 import { mark, t } from "../texts.js";
+import { isBlank } from "../visible-text.js";
 import * as words from "../formatting.js";
 import { read, said, write } from "./requests.js";
 
@@ -61,7 +62,7 @@ export class Acts {
   addTable(text) {
     for (const line of text.split(/\r?\n/)) {
       const [title, story = ""] = line.split("\t").map((part) => part.trim());
-      if (title) this.add({ title, story });
+      if (!isBlank(title)) this.add({ title, story });
     }
   }
 
@@ -126,7 +127,7 @@ export class Acts {
   state() {
     const unsaved = this.items.filter(isUnsaved);
     const { isReordered } = this;
-    element("save-acts").disabled = (unsaved.length === 0 && !isReordered) || unsaved.some((item) => !item.title.trim());
+    element("save-acts").disabled = (unsaved.length === 0 && !isReordered) || unsaved.some((item) => isBlank(item.title));
     const open = [unsaved.length ? words.plural(unsaved.length, UNSAVED) : "", isReordered ? t("The order is not saved yet.") : ""];
     element("unsaved").textContent = open.filter(Boolean).join(" ");
     this.changed();
