@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import IO, TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -46,18 +46,6 @@ NOT_PUBLIC: Final = tuple(
 )
 GLOBAL_IPV6: Final = ip_network("2000::/3")
 """All other IPv6 addresses are link-local, site-local, multicast, or unassigned."""
-NAT64: Final = ip_network("64:ff9b::/96")
-
-
-def plain_address(text: str) -> Address:
-    """Parse an address, unwrapping IPv4 within IPv6 (mapped or NAT64). Raises ValueError."""
-    address = ip_address(text)
-    if isinstance(address, IPv6Address):
-        if address.ipv4_mapped is not None:
-            return address.ipv4_mapped
-        if address in NAT64:
-            return IPv4Address(int(address) & 0xFFFF_FFFF)
-    return address
 
 
 def is_public(address: Address) -> bool:

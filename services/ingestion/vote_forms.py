@@ -18,7 +18,8 @@ from pydantic import (
 from pydantic_core import PydanticCustomError, from_json
 from uuid_utils import uuid7
 
-from libs.contracts.pseudonyms import Identity, content_of, is_ipv4, network_of, pseudonym
+from libs.contracts.ip_addresses import is_ipv4, network_of
+from libs.contracts.pseudonyms import Identity, content_of, pseudonym
 from libs.contracts.validation import Problem, ValidationFailed, explained, faults, pointer
 from libs.tally.contest import MILLION
 from libs.tally.errors import TallyError

@@ -5,7 +5,7 @@ import time
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any, Final, Literal
 
-from libs.contracts.pseudonyms import network_of
+from libs.contracts.ip_addresses import network_of, plain_address
 from libs.web.errors import Scope
 
 Network = IPv4Network | IPv6Network
@@ -102,7 +102,7 @@ def peer_network(peer: Any) -> str:
 def parse_hop(text: str) -> IPv4Address | IPv6Address | None:
     """Parse `192.0.2.1`, `192.0.2.1:443`, `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:443`; else None.
 
-    An IPv4-mapped IPv6 address becomes IPv4; a zone is dropped.
+    IPv4 within IPv6 becomes IPv4; a zone is dropped.
     """
     host, after = text.strip(), ""
     if host.startswith("["):
@@ -113,10 +113,9 @@ def parse_hop(text: str) -> IPv4Address | IPv6Address | None:
     if after and not (after[0] == ":" and after[1:].isdigit()):
         return None
     try:
-        address = ip_address(host.partition("%")[0])
+        return plain_address(host.partition("%")[0])
     except ValueError:
         return None
-    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
 
 
 def _for_of(element: str) -> str:

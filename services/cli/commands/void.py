@@ -24,7 +24,8 @@ from libs.audit.recount import (
 )
 from libs.concurrency.tasks import becomes_true, retried
 from libs.contracts.codec import vote_codec
-from libs.contracts.pseudonyms import network_of, pseudonym
+from libs.contracts.ip_addresses import network_of
+from libs.contracts.pseudonyms import pseudonym
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import NotFound, TallyError, ViewsUnavailable
 from libs.tally.events import VoteCast, VoteRestored, VoteVoided

@@ -1,13 +1,11 @@
 """The log names no person, and a receipt is useful only to its owner."""
 
 from base64 import urlsafe_b64encode
-from ipaddress import IPv4Address
 
-import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from libs.contracts.pseudonyms import is_ipv4, is_receipt_of, network_of, pseudonym, receipt
+from libs.contracts.pseudonyms import is_receipt_of, pseudonym, receipt
 from tests.support.hostile import mutated_text
 
 SECRET, OTHER = b"s" * 32, b"o" * 32
@@ -23,35 +21,6 @@ def test_the_same_id_has_another_name_in_each_contest_and_as_each_kind_of_voter(
     assert len(names) == 4
     assert {len(name) for name in names} == {22}
     assert pseudonym(SECRET, "voter", "x") in names
-
-
-@pytest.mark.parametrize(
-    ("address", "network"),
-    [
-        ("192.0.2.7", "192.0.2.7"),
-        ("::ffff:192.0.2.7", "192.0.2.7"),
-        ("2001:db8:0:1:ffff::1", "2001:db8:0:1::/64"),
-        ("2001:db8:0:1::2", "2001:db8:0:1::/64"),
-    ],
-)
-def test_an_address_counts_by_what_one_person_holds(address: str, network: str) -> None:
-    assert network_of(address) == network
-
-
-@given(st.ip_addresses().map(str) | st.from_regex(r"[0-9]{1,3}(\.[0-9]{1,4}){3}\Z") | st.text())
-@example("1.2.3.04")
-@example("1.2.3")
-@example("1.2.3.4\n")
-@example("1.2.3.4\0")
-@example("١.2.3.4")
-def test_the_quick_check_of_an_ipv4_address_agrees_with_the_thorough_one(address: str) -> None:
-    try:
-        expected = str(IPv4Address(address))
-    except ValueError:
-        assert not is_ipv4(address)
-    else:
-        assert is_ipv4(address)
-        assert network_of(address) == expected
 
 
 @given(st.binary(min_size=1, max_size=32), st.text(max_size=30), st.text(max_size=30), st.text(max_size=30))

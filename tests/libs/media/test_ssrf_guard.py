@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from libs.media.url_fetcher import Allowed, is_public, parse_allowed, plain_address
+from libs.contracts.ip_addresses import plain_address
+from libs.media.url_fetcher import Allowed, is_public, parse_allowed
 
 PRIVATE = [
     "0.0.0.0/8",
