@@ -1,6 +1,7 @@
 """The end user's IP address: the peer's, or the one forwarded by trusted proxies."""
 
 import logging
+import re
 import time
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any, Final, Literal
@@ -14,6 +15,8 @@ AuditAddresses = Literal["full", "network", "none"]
 
 LOGGED_APART_S: Final = 60.0
 KEPT_BITS: Final = {4: 24, 6: 48}
+_HOP: Final = re.compile(r"\[(.+)\](?::\d+)?|([^:]+):\d+")
+"""An address with brackets or a port."""
 
 logger = logging.getLogger(__name__)
 
@@ -104,14 +107,8 @@ def parse_hop(text: str) -> IPv4Address | IPv6Address | None:
 
     IPv4 within IPv6 becomes IPv4; a zone is dropped.
     """
-    host, after = text.strip(), ""
-    if host.startswith("["):
-        host, _, after = host[1:].partition("]")
-    elif host.count(":") == 1:
-        host, colon, port = host.partition(":")
-        after = colon + port
-    if after and not (after[0] == ":" and after[1:].isdigit()):
-        return None
+    found = _HOP.fullmatch(text.strip())
+    host = text.strip() if found is None else found[found.lastindex or 0]
     try:
         return plain_address(host.partition("%")[0])
     except ValueError:

@@ -9,9 +9,10 @@ voter's address in `X-Forwarded-For`: with a server of your own turn off what ta
 """
 
 import json
+import re
 import secrets
 from collections.abc import Sequence
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from string import Template
 from typing import Any, Final
@@ -38,6 +39,8 @@ POLICY: Final = (
 JSON: Final = "application/json"
 YEAR_S: Final = 31_536_000
 OF_VOTE: Final[tuple[str, ...]] = ("participant_key", "vote_id", "rating", "positions")
+HOP: Final = re.compile(r"\[(.+)\](?::\d+)?|([^:]+):\d+")
+"""An address in `X-Forwarded-For` with brackets or a port, as some proxies send it."""
 MOST_BYTES: Final = 10_000
 """Size of a request's body; a vote takes some hundred bytes."""
 
@@ -95,7 +98,7 @@ def voting_app(
     """
     voters = SignedVoters(secret, is_https=origin.startswith("https:"))
     api_origin = public_api or str(api.base_url).rstrip("/")
-    proxies = [ip_network(part.strip()) for part in trusted_proxies.split(",") if part.strip()]
+    proxies = [ip_network(part.strip(), strict=False) for part in trusted_proxies.split(",") if part.strip()]
     html = Template((PAGE / "index.html").read_text()).substitute(api=api_origin)
     headers = {
         "Content-Security-Policy": Template(POLICY).substitute(api=api_origin),
@@ -172,10 +175,13 @@ def address_of(request: Request, proxies: Sequence[IPv4Network | IPv6Network]) -
     forwarded = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
     peer = [] if request.client is None else [request.client.host]
     for hop in reversed([*forwarded, *peer]):
+        found = HOP.fullmatch(hop.strip())
+        host = hop.strip() if found is None else found[found.lastindex or 0]
         try:
-            address = ip_address(hop.strip())
+            address = ip_address(host.partition("%")[0])
         except ValueError:
             return None
+        address = (isinstance(address, IPv6Address) and address.ipv4_mapped) or address
         if not any(address in network for network in proxies):
             return str(address)
     return None

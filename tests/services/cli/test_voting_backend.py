@@ -9,8 +9,12 @@ from typing import Any, Final
 
 import httpx
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from starlette.requests import Request
 
-from services.cli.voting_page.backend import MOST_BYTES, voting_app
+from libs.web.door.client_address import Proxies, parse_hop, parse_networks
+from services.cli.voting_page.backend import MOST_BYTES, address_of, voting_app
 
 pytestmark = pytest.mark.pure
 ORIGIN: Final = "https://vote.example"
@@ -181,6 +185,7 @@ async def test_votes_ratings_and_ballots_have_the_voters_address_and_no_other_me
         ("203.0.113.9, 192.0.2.1", "192.0.2.1"),
         ("192.0.2.1, 127.0.0.2", "192.0.2.1"),
         ("2001:db8::1", "2001:db8::1"),
+        ("198.51.100.8:51820", "198.51.100.8"),
         ("garbage", None),
         ("", None),
     ],
@@ -193,6 +198,31 @@ async def test_behind_a_trusted_proxy_the_address_is_the_last_one_that_it_did_no
         headers = {"x-forwarded-for": forwarded}
         assert (await browser.post("/contests/c/votes", json=VOTE, headers=headers)).status_code == 200
     assert service.body["ip"] == address
+
+
+PIECES: Final = [
+    "127.0.0.1",
+    "198.51.100.8",
+    "2001:db8::1",
+    "::ffff:127.0.0.2",
+    "fe80::1%eth0",
+    ":443",
+    ":",
+    "[",
+    "]",
+]
+HOPS: Final = st.lists(st.sampled_from([*PIECES, "[2001:db8::1]", "x", " ", "\xb2"]), max_size=3).map("".join)
+
+
+@given(st.lists(HOPS, max_size=3).map(",".join), st.sampled_from(["127.0.0.1", "198.51.100.9", "a socket"]))
+@example("127.0.0.1:80,[2001:db8::1]:443", "127.0.0.1")
+def test_it_finds_the_address_that_the_service_itself_would_find(forwarded: str, peer: str) -> None:
+    """It imports nothing of the service, so that it can be copied."""
+    headers = [(b"x-forwarded-for", forwarded.encode("latin-1"))]
+    asked = Request({"type": "http", "client": (peer, 1), "headers": headers})
+    proxies = Proxies("127.0.0.0/8")
+    expected = proxies.end_user(asked.scope) if proxies.trusts((peer, 1)) else parse_hop(peer)
+    assert address_of(asked, parse_networks("127.0.0.0/8")) == (None if expected is None else str(expected))
 
 
 async def test_browsers_are_given_an_address_of_the_api_of_their_own(service: Service) -> None:
