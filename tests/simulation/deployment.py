@@ -7,6 +7,8 @@ from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any, Final
 
+from obstore.store import MemoryStore as MemoryBackend
+
 from libs.catalogue.commands import CommandWriter
 from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.records import RecordService
@@ -50,6 +52,7 @@ class MemoryStore(Store):
     """The object store: it holds secrets only, which are written once."""
 
     def __init__(self, objects: dict[str, bytes]) -> None:
+        super().__init__(MemoryBackend())  # no files
         self._objects = objects
 
     async def get(self, name: str) -> bytes | None:
