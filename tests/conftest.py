@@ -18,6 +18,7 @@ from hypothesis import settings as hypothesis
 from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
+from tests.support.cpu_time import CpuTime
 from tests.support.failure_list import list_failures
 from tests.support.marks import add_marks, check_is_not_pure
 from tests.support.programs import Programs, list_left_out, must_be_complete
@@ -37,6 +38,13 @@ CLUSTERED = {"TALLY_KAFKA_REPLICATION_FACTOR": "3", "TALLY_PRODUCE_DEADLINE_MS":
 """Settings of processes that use three brokers, on a busy machine."""
 DIRECTORY = pytest.StashKey[Path]()
 CURRENT = pytest.StashKey[pytest.Item]()
+CPU_TIME = pytest.StashKey[CpuTime]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--cpu-table", action="store_true", help="print where the CPU time goes, by folder and kind of process"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -45,6 +53,8 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.set_threshold(50_000, 20, 20)
     # no command of a test finds the stack that someone runs on the default directory
     os.environ["TALLY_DATA_DIR"] = str(Path(tempfile.gettempdir(), "tally-tests-without-a-stack"))
+    config.stash[CPU_TIME] = CpuTime(config)
+    config.pluginmanager.register(config.stash[CPU_TIME])
     worker_input: dict[str, Any] | None = getattr(config, "workerinput", None)
     if worker_input is not None:
         config.stash[DIRECTORY] = Path(worker_input["servers"])
@@ -59,8 +69,9 @@ def pytest_report_header() -> str:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
-        stop_servers(config.stash[DIRECTORY])
+        servers_s = stop_servers(config.stash[DIRECTORY])
         shutil.rmtree(config.stash[DIRECTORY], ignore_errors=True)
+        config.stash[CPU_TIME].write(servers_s)
 
 
 def pytest_configure_node(node: Any) -> None:

@@ -7,6 +7,7 @@ the controller has ended in any way.
 import asyncio
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import psutil
 from filelock import FileLock
@@ -28,7 +29,8 @@ from libs.local_stack.startup_report import Report
 
 START_S, STOP_S, POLL_S = 180.0, 180.0, 0.1
 """In seconds; the first start on a machine downloads the jars, the end deletes thousands of logs."""
-
+CPU_TIME: Final = "cpu_s"
+"""The file with the CPU time of the process and its servers, when it has ended."""
 
 Kind = Literal["plain", "secured", "clustered"]
 """One broker and one Valkey, the same with TLS, passwords and access rules, or three brokers and three shards."""
@@ -79,12 +81,25 @@ def _start(directory: Path, controller: int, addresses: Path, kind: Kind) -> Non
         time.sleep(POLL_S)
 
 
-def stop_servers(directory: Path) -> None:
-    """End the process and its servers; return when they have ended."""
+def stop_servers(directory: Path) -> float:
+    """End the process and its servers; return the seconds of CPU time that they used when they have ended."""
     with suppress(FileNotFoundError, psutil.NoSuchProcess):
         keeper = psutil.Process(int((directory / "pid").read_text()))
         keeper.terminate()
         keeper.wait(STOP_S)
+    file = directory / CPU_TIME
+    return float(file.read_text()) if file.exists() else 0.0
+
+
+def used_cpu_s() -> float:
+    """Return the CPU time of this process and of all that it or they started and waited for."""
+    return time.process_time() + ended_cpu_s()
+
+
+def ended_cpu_s() -> float:
+    """Return the CPU time of the processes that this one or they started and waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _write(directory: Path, addresses: SharedServers) -> None:
@@ -94,7 +109,10 @@ def _write(directory: Path, addresses: SharedServers) -> None:
 
 
 async def _keep(directory: Path, controller: int, kind: str) -> None:
-    """Write the addresses, run the servers until SIGTERM or the controller's end, and delete the directory."""
+    """Write the addresses, run the servers until SIGTERM or the controller's end, and write their CPU time.
+
+    Deletes the directory if the controller cannot.
+    """
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     started = {"plain": _plain, "secured": _secured, "clustered": _clustered}[kind](directory)
@@ -103,7 +121,9 @@ async def _keep(directory: Path, controller: int, kind: str) -> None:
         while start_time(controller) is not None and not stop.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), POLL_S)
-    shutil.rmtree(directory, ignore_errors=True)
+    (directory / CPU_TIME).write_text(str(used_cpu_s()))
+    if start_time(controller) is None:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 @asynccontextmanager
