@@ -5,10 +5,11 @@ command id. Times are microseconds since 1970 UTC. `record` is JSON text that on
 never changes its meaning: a new shape is a new class with its own type name.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Annotated, Any, Final, Literal, assert_never
 
+import msgspec
 import orjson
 from pydantic import StringConstraints
 
@@ -252,8 +253,15 @@ class OutcomeKind(IntEnum):
     EXISTS = 5
 
 
+class _Parsed:
+    """Holds a parsed document beside the members of a dataclass, which are compared and encoded."""
+
+    __slots__ = ("_document",)
+    _document: dict[str, Any]
+
+
 @dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(_Parsed):
     """One record of the view.
 
     `version` is the offset of its last change. The ETag derives only from `updated`, which grows with each change:
@@ -271,9 +279,20 @@ class Stored:
 
     @property
     def document(self) -> dict[str, Any]:
-        """Parse the record's JSON; each call returns a new dict."""
-        document: dict[str, Any] = orjson.loads(self.record)
-        return document
+        """Return the record's JSON, parsed once: all readers share it, and change only copies."""
+        try:
+            return self._document
+        except AttributeError:
+            document: dict[str, Any] = orjson.loads(self.record)
+            object.__setattr__(self, "_document", document)
+            return document
+
+    def without(self, member: str) -> "Stored":
+        """Return the record without a member, which is not parsed; this one if it has none of that name."""
+        members = msgspec.json.decode(self.record, type=dict[str, msgspec.Raw]) if member in self.record else {}
+        if members.pop(member, None) is None:
+            return self
+        return replace(self, record=msgspec.json.encode(members).decode())
 
     @property
     def times(self) -> dict[str, str | None]:
@@ -304,7 +323,8 @@ class Outcome:
 class ContestRecords:
     """A contest with its participants, vote sources, show and configuration version, read atomically.
 
-    `version` is None if the view has folded no event of the contest; `as_of` is the view's offset at the read.
+    `version` is None if the view has folded no event of the contest; `as_of` is the view's offset at the read. The
+    participants in `shortened` are without their free-form `data`, which no rule reads: it may have megabytes.
     """
 
     version: int | None
@@ -313,6 +333,7 @@ class ContestRecords:
     sources: tuple[Stored, ...] = ()
     show: Stored | None = None
     as_of: int = field(default=0, compare=False)
+    shortened: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from libs.catalogue.contests.contest_mapper import contest_of, listed
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
 from libs.catalogue.schemas.contest import Contest, Participant
-from libs.contracts.catalogue_events import Stored
+from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.contracts.validation import Problem
 from libs.legacy.participants import (
     BRAND,
@@ -46,6 +46,7 @@ from libs.legacy.translator import (
 from libs.tally.contest import Phase
 from libs.tally.errors import LogUnavailable, NotFound, TallyError, ViewsUnavailable
 from libs.tally.time_conversion import microseconds, parse_timestamp, timestamp
+from libs.views.catalogue.catalogue_views import CatalogueViews
 
 FIELDS: Final = (
     Field(
@@ -309,6 +310,15 @@ class ContestHandlers(ResourceHandlers):
             return
 
 
+async def with_data(
+    views: CatalogueViews, account: str, config: ContestRecords, participants: Sequence[Stored]
+) -> list[Stored]:
+    """Return participants of a contest's records with their `data`."""
+    keys = [stored.key for stored in participants if stored.key in config.shortened]
+    whole = {stored.key: stored for stored in await views.records(account, PARTICIPANTS.name, keys)}
+    return [whole.get(stored.key, stored) for stored in participants]
+
+
 async def contest_shape(environment: LegacyEnvironment, account: str, contest: str) -> Document:
     """Return the contest without counts: another service adds them. Raises `NotFound`."""
     config = await environment.views.contest_config(account, contest)
@@ -316,12 +326,13 @@ async def contest_shape(environment: LegacyEnvironment, account: str, contest: s
     if loaded is None or config.contest is None:
         raise NotFound("contest not found")
     approved = [stored for stored in in_running_order(config) if loaded.participants[stored.key] == "approved"]
+    participants = await with_data(environment.views, account, config, approved)
     return contest_read(
         ContestPage(
             account=account,
             phase=loaded.phase(environment.now()),
             contest=config.contest,
-            participants=approved,
+            participants=participants,
             totals=None,
             images=await images_of(environment.views, account, config.contest, *approved),
         )

@@ -5,6 +5,7 @@ import time
 import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
@@ -324,7 +325,9 @@ class _Routes:
         if self._ranked is None:
             message = "order must be running_number: votes are not counted here"
             raise ValidationFailed([Problem("", message, "order")])
-        return ranked_page(await self._ranked(caller, contest), request)
+        page = ranked_page(await self._ranked(caller, contest), request)
+        whole = await self._record_service.whole(self._row, caller.account, page.records)
+        return replace(page, records=whole)
 
     async def _add(self, request: Request, caller: ApiKey, shown: list[Document]) -> None:
         if self._complete is not None:

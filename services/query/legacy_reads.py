@@ -14,7 +14,7 @@ from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
 from libs.contracts.catalogue_events import ApiKey, Stored
 from libs.legacy.contests import SHAPE as CONTEST
-from libs.legacy.contests import ContestPage, contest_read, is_listed
+from libs.legacy.contests import ContestPage, contest_read, is_listed, with_data
 from libs.legacy.participants import SHAPE as PARTICIPANT
 from libs.legacy.participants import Images, images_of, participant_read
 from libs.legacy.routing import NEXT, PAGE, LegacyCall, LegacyRoutes, NoPermission
@@ -104,14 +104,15 @@ class LegacyReads:
         return await images_of(self.catalogue, key.account, *records)
 
     async def _shape(self, key: ApiKey, snapshot: Snapshot) -> dict[str, Any]:
+        approved = snapshot.approved_records
         return contest_read(
             ContestPage(
                 account=snapshot.account,
                 phase=snapshot.phase,
                 contest=snapshot.stored,
-                participants=snapshot.approved_records,
+                participants=await with_data(self.catalogue, key.account, snapshot.config, approved),
                 totals=snapshot.totals(key.permissions, now()),
-                images=await self._images(key, snapshot.stored, *snapshot.approved_records),
+                images=await self._images(key, snapshot.stored, *approved),
             )
         )
 

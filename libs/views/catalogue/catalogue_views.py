@@ -30,6 +30,8 @@ Entry = tuple[LogRecord, CatalogueEvent | Undecodable]
 
 PAGE = 250
 """Maximum number of participants and of vote sources of a contest read by one call, and about that of API keys."""
+FREE_FORM = "data"
+"""Member of participants that is left out of a contest's records."""
 ATTEMPTS = 3
 """Attempts to read a contest or a page of which records are deleted during the read, or API keys that change."""
 
@@ -40,6 +42,7 @@ class _ContestPages:
     def __init__(self) -> None:
         self.ends: list[int | str] = ["-inf", "-inf"]
         self._records: tuple[dict[str, Stored], dict[str, Stored]] = {}, {}
+        self._shortened = set[str]()
         self._swaps = set[int]()
         self._last: list[Any] = []
 
@@ -49,7 +52,11 @@ class _ContestPages:
         self._swaps.add(reply[1])
         for at, flat in enumerate(reply[4::2]):
             page = _many(flat)
-            self._records[at].update((record.key, record) for record in page)
+            for record in page:
+                short = record.without(FREE_FORM)
+                self._records[at][record.key] = short
+                if short is not record:
+                    self._shortened.add(record.key)
             if page:
                 self.ends[at] = page[-1].updated
         return max(PAGE if _unread(flat) else len(flat) // 2 for flat in reply[4::2])
@@ -71,6 +78,7 @@ class _ContestPages:
             sources=tuple(sources) if envelope else (),
             show=_stored(contest.encode(), show) if show else None,
             as_of=as_of,
+            shortened=frozenset(self._shortened),
         )
 
 
@@ -135,6 +143,7 @@ class CatalogueViews(ComputedViews[CatalogueEvent]):
     async def contest_config(self, account: str, contest: str) -> ContestRecords:
         """Return the contest, its participants and vote sources in the order of creation, and their version.
 
+        Participants are without their free-form `data`, with which `records` returns them.
         Reads in short calls, records by their last change, including those changed during the read.
         So all is as of the last call, unless one was deleted meanwhile, which their number shows.
         """

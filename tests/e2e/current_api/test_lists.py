@@ -161,7 +161,9 @@ async def test_participants_are_ordered_by_their_votes(api: Api) -> None:
 
     await eventually(is_ordered)
     assert await found(api, where, order="votes", q="2") == [keys[2]]
+    assert (await api.client.patch(f"/participants/{keys[3]}", json={"data": {"x": 1}})).status_code == 200
     shown = (await api.client.get(where, params={"order": "votes"})).json()["data"]
+    assert [record["data"] for record in shown] == [{"x": 1}, {}, {}, {}, {}]
     assert [record["vote_count"] for record in shown] == [3, 2, 1, 0, 0]
 
 

@@ -216,3 +216,17 @@ async def test_a_deleted_contest_keeps_no_picture_from_its_deletion(catalogue: C
     assert await catalogue.delete_image() is OutcomeKind.OK, (
         "references to what was deleted are not taken up again"
     )
+
+
+async def test_participants_are_read_without_their_free_form_data(catalogue: Catalogue) -> None:
+    await catalogue.set_up(0)
+    record = '{"title":"data","data":{"x":[1]},"color":"#fff"}'
+    await catalogue.fold(catalogue.created(1, record), catalogue.created(2, '{"title":"data"}'))
+    config = await catalogue.read()
+    assert [stored.document for stored in config.participants] == [
+        {"title": "data", "color": "#fff"},
+        {"title": "data"},
+    ]
+    assert config.shortened == {"p1"}
+    [whole] = await catalogue.views.records(ACCOUNT, "participants", ["p1"])
+    assert whole.record == record

@@ -7,6 +7,7 @@ import pytest
 from tests.services.query.query_environment import QueryEnvironment, contest
 from tests.services.query.streams.stream_clients import PUBLIC_STREAM, Service
 from tests.services.query.test_visibility import HIDDEN, TIMES
+from tests.support.loop_turns import LONGEST_S, measured_turns
 
 PATH = "/public/contests/song"
 ORIGIN = "https://app.example"
@@ -149,3 +150,13 @@ async def test_everything_else_stays_closed_to_other_origins(env: QueryEnvironme
             assert not [name for name in answer.headers if name.startswith("access-control")]
     plain = await env.client.options(PATH)
     assert plain.status_code == 405
+
+
+async def test_large_free_form_data_of_participants_keep_no_other_request_waiting(env: QueryEnvironment) -> None:
+    large = {f"m{number}": number for number in range(40_000)}
+    await song(env)
+    for number in range(20):
+        await env.production.enter("song", f"p{number}", data=large)
+    with measured_turns() as turns:
+        assert len((await read(env))["participants"]) == 22
+    assert turns.longest_s < LONGEST_S
