@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -28,6 +29,14 @@ from libs.views.valkey.settings import ValkeySettings, server_urls
 LISTPACK_ENTRIES = 64
 """Hashes of more entries have a table; by default, Valkey searches up to 512 one by one for each voter."""
 CONFIG = "valkey.conf"
+AOF = "appendonlydir"
+DAMAGED = (
+    "Bad file format reading the append only file",
+    "Unexpected end of file reading the append only file",
+    "AOF loading aborted",
+    "FATAL AOF MANIFEST FILE ERROR",
+)
+"""What a server says that cannot read its data; of a last file that lacks its end it reads the rest."""
 SECRET_FILE = "password"  # noqa: S105 (a file's name)
 
 
@@ -118,10 +127,26 @@ class NativeValkey(NativeServer):
         self._command = [str(find()), str(data_dir / CONFIG)]
 
     async def start(self) -> None:
-        """Start the server and wait until its data is loaded."""
+        """Start the server and wait until its data is loaded.
+
+        It begins without data that it cannot read, as after a power cut: projectors fold it again from the log.
+        """
         self._data_dir.mkdir(parents=True, exist_ok=True)
         await asyncio.to_thread(write_private, self._data_dir / CONFIG, self._config)
-        await self._run(self._command, self.port, self._data_dir)
+        try:
+            await self._run(self._command, self.port, self._data_dir)
+        except errors.StackError:
+            if not any(sign in self.log_since_start() for sign in DAMAGED):
+                raise
+            await asyncio.to_thread(_put_aside, self._data_dir / AOF)
+            await self._run(self._command, self.port, self._data_dir)
+
+
+def _put_aside(directory: Path) -> None:
+    """Keep a damaged append-only file beside, in place of an earlier one: it is nothing but a copy of the log."""
+    damaged = directory.with_name(f"{AOF}.damaged")
+    shutil.rmtree(damaged, ignore_errors=True)
+    directory.rename(damaged)
 
 
 NODE_TIMEOUT_MS: Final = 5000

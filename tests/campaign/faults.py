@@ -18,6 +18,7 @@ from tests.campaign.disk import DISKS, STORE_DISKS, directory_of, disk_of, store
 from tests.campaign.evidence import Choose, expect, services
 from tests.campaign.links import Rules, network_faults
 from tests.campaign.memory import cgroup_full, has_cgroups, memory_short, valkey_full
+from tests.campaign.power import power_cut
 from tests.campaign.preload import obstacle
 from tests.campaign.stage import KINDS, Stage
 from tests.campaign.storms import DEAF, IDLE, SLOW, Request, deaf_stream, idle, slow_body, storm
@@ -211,6 +212,12 @@ SEVERAL: Final = {
     "single": [Target("all", named(*KINDS), KINDS)],
     "cluster": [Target("two brokers", two_brokers, ["kafka"]), A_SHARD],
 }
+ALL: Final = Target("all", everyone, KINDS)
+CUT: Final = {
+    "single": [*(one for one in SINGLE if one.name in ("kafka", "valkey")), ALL],
+    "cluster": [Target("a leader", a_leader, ["kafka"]), *SEVERAL["cluster"], ALL],
+}
+"""Machines that lose their power: one server's, several, or the only one."""
 VIEWS: Final = {"single": Target("valkey", named("valkey"), ["valkey"]), "cluster": A_SHARD}
 STORMS: Final = {
     "idle connections": (IDLE, idle),
@@ -239,10 +246,10 @@ def faults_of(topology: str) -> dict[str, Fault]:
         found[name] = Fault(partial(disturbed, rules), hits)
     for name, (connections, request) in STORMS.items():
         found[name] = Fault(partial(stormed, connections, request), ["clients"])
-    return found | _environment(members)
+    return found | _environment(topology, members)
 
 
-def _environment(members: Sequence[Target]) -> dict[str, Fault]:
+def _environment(topology: str, members: Sequence[Target]) -> dict[str, Fault]:
     """Return the faults of clocks, disks and memory that this machine can have (`left_out`)."""
     found: dict[str, Fault] = {}
     for one in members:
@@ -260,6 +267,8 @@ def _environment(members: Sequence[Target]) -> dict[str, Fault]:
             if has_cgroups():
                 found[f"memory full {one.name}"] = Fault(partial(cgroup_full, one.choose), one.hits)
     if not obstacle():
+        for one in CUT[topology]:
+            found[f"power {one.name}"] = Fault(partial(power_cut, one.choose), one.hits, is_shown=True)
         for name, disk in STORE_DISKS.items():
             found[f"disk {name} objects"] = Fault(partial(store_of, disk), ["objects"])
     return found

@@ -1,6 +1,6 @@
 /* Preloaded into the processes of a campaign (preload.py): their clock is off, they get no memory, and files under a
    directory fail or are slow, as a page of memory says that the campaign writes. Monotonic clocks, sockets and all other
-   files are as ever.
+   files are as ever. What each fsync has put on the disk is noted, so that a power cut can take the rest (power.py).
 
    Not seen: what libc itself calls (stdio's writes), and writes to mapped files. */
 
@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -38,7 +39,16 @@ struct page { /* as Page in preload.py */
 static struct page nothing;
 static struct page *page = &nothing;
 
+struct flushed { /* as FLUSH in preload.py: the file's number, and the bytes of it that are on the disk */
+  uint64_t inode;
+  int64_t size;
+};
+
+static int flushes = -1; /* the file that notes them */
+
 __attribute__((constructor)) static void map_page(void) {
+  const char *noted = getenv("CAMPAIGN_FLUSHES");
+  if (noted) flushes = open(noted, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   const char *file = getenv("CAMPAIGN_PAGE");
   int fd = file ? open(file, O_RDWR | O_CLOEXEC) : -1;
   if (fd < 0) return;
@@ -238,8 +248,24 @@ OF_FILE(ssize_t, pwrite64, (int fd, const void *data, size_t size, off64_t at), 
 OF_FILE(ssize_t, writev, (int fd, const struct iovec *data, int number), (fd, data, number))
 OF_FILE(ssize_t, pwritev, (int fd, const struct iovec *data, int number, off_t at), (fd, data, number, at))
 OF_FILE(ssize_t, pwritev64, (int fd, const struct iovec *data, int number, off64_t at), (fd, data, number, at))
-OF_FILE(int, fsync, (int fd), (fd))
-OF_FILE(int, fdatasync, (int fd), (fd))
+/* The size before the call: what is written meanwhile may not be on the disk after it. */
+#define FLUSH(name)                                                                                                    \
+  int name(int fd) {                                                                                                   \
+    NEXT(name);                                                                                                        \
+    struct stat file;                                                                                                  \
+    int is_noted = flushes >= 0 && fstat(fd, &file) == 0 && S_ISREG(file.st_mode);                                     \
+    int answer = fd_fails(fd) ? -1 : next(fd);                                                                         \
+    if (answer == 0 && is_noted) {                                                                                     \
+      static ssize_t (*append)(int, const void *, size_t);                                                             \
+      if (!append) append = dlsym(RTLD_NEXT, "write");                                                                 \
+      struct flushed note = {file.st_ino, file.st_size};                                                               \
+      if (append(flushes, &note, sizeof note) != sizeof note) abort(); /* a cut would take too much */                 \
+    }                                                                                                                  \
+    return answer;                                                                                                     \
+  }
+
+FLUSH(fsync)
+FLUSH(fdatasync)
 OF_FILE(int, ftruncate, (int fd, off_t size), (fd, size))
 OF_FILE(int, ftruncate64, (int fd, off64_t size), (fd, size))
 OF_FILE(int, fallocate, (int fd, int mode, off_t at, off_t size), (fd, mode, at, size))

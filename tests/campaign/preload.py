@@ -7,7 +7,9 @@ C compiler, but not root.
 import asyncio
 import ctypes
 import mmap
+import os
 import shutil
+import struct
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -21,6 +23,8 @@ from libs.local_stack.child_process import Process
 
 SOURCE: Final = Path(__file__).with_name("preload.c")
 COMPILERS: Final = ("cc", "gcc", "clang")
+FLUSH: Final = struct.Struct("=Qq")
+"""As `struct flushed` in `preload.c`."""
 
 
 class Page(ctypes.Structure):
@@ -74,7 +78,19 @@ class Preload:
     def environment(self, name: str) -> dict[str, str]:
         """Return the environment variables of a process of this name."""
         self.page(name)
-        return {"LD_PRELOAD": str(self.library), "CAMPAIGN_PAGE": str(self._file(name))}
+        return {
+            "LD_PRELOAD": str(self.library),
+            "CAMPAIGN_PAGE": str(self._file(name)),
+            "CAMPAIGN_FLUSHES": str(self.directory / f"{name}.flushes"),
+        }
+
+    def flushed(self) -> dict[int, int]:
+        """Return the size up to which each file was on the disk after its last flush, by its inode."""
+        return {
+            inode: size
+            for file in self.directory.glob("*.flushes")
+            for inode, size in FLUSH.iter_unpack(file.read_bytes())
+        }
 
     def _file(self, name: str) -> Path:
         return self.directory / f"{name}.page"
@@ -98,11 +114,21 @@ async def preloaded(directory: Path) -> AsyncIterator[Preload | None]:
         yield None
         return
     await asyncio.to_thread(directory.mkdir)
-    preload, spawn = await asyncio.to_thread(build, directory), Process._spawn
+    preload, spawn, fsync = await asyncio.to_thread(build, directory), Process._spawn, os.fsync
 
     def spawn_preloaded(process: Process) -> None:
         process._own |= preload.environment(process.name)
         spawn(process)
 
-    with mock.patch.object(Process, "_spawn", spawn_preloaded):
+    def noted_fsync(handle: int) -> None:
+        """Note what the stack's supervisor flushes, which runs in this process."""
+        found = os.fstat(handle)
+        fsync(handle)
+        with (directory / "supervisor.flushes").open("ab") as notes:
+            notes.write(FLUSH.pack(found.st_ino, found.st_size))
+
+    with (
+        mock.patch.object(Process, "_spawn", spawn_preloaded),
+        mock.patch.object(os, "fsync", noted_fsync),
+    ):
         yield preload

@@ -5,10 +5,13 @@ import os
 import subprocess
 import sys
 import time
+from itertools import zip_longest
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from tests.campaign.power import lose_unflushed
 from tests.campaign.preload import Preload, build
 from tests.support.programs import C_COMPILER, Programs
 
@@ -41,6 +44,15 @@ for _ in range(80):
     except MemoryError: refused += 1
 os.write(1, b"%d" % refused)
 os._exit(0)
+"""
+FLUSHES = """
+import os, sys
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+os.write(fd, b"flushed")
+os.fsync(fd)
+os.write(fd, b" and not")
+other = os.open(sys.argv[2], os.O_RDWR | os.O_CREAT)
+os.write(other, b"never")
 """
 CLOCK = "import time; print(time.time(), time.monotonic())"
 WAIT = "import threading; print(threading.Event().wait(0.01))"
@@ -113,3 +125,23 @@ def test_writes_below_the_directory_are_slow_and_counted(preload: Preload, tmp_p
     assert run(preload, WRITES, inside, outside) == 14 * ["done"]
     assert time.monotonic() - began >= 7 * 0.02
     assert (page.delayed, page.refused) == (7, 0)
+
+
+def test_a_power_cut_takes_what_was_never_flushed_and_nothing_else(preload: Preload, tmp_path: Path) -> None:
+    ends = set()
+    for seed in range(20):
+        machine = tmp_path / f"machine {seed}"
+        machine.mkdir()
+        flushed, never = machine / "flushed", machine / "never"
+        run(preload, FLUSHES, flushed, never)
+        before = flushed.read_bytes()
+        assert before == b"flushed and not"
+        lost = lose_unflushed(machine, preload.flushed(), Random(seed))
+        after = flushed.read_bytes()
+        assert after.startswith(b"flushed")
+        assert len(after) <= len(before)
+        files = (before, after), (b"never", never.read_bytes())
+        assert lost == sum(old != new for file in files for old, new in zip_longest(*file))
+        ends.add(after)
+    assert b"flushed" in ends, "all that was not flushed can be lost"
+    assert len(ends) > 2, "and a part, and a part that is torn"

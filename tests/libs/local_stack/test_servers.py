@@ -30,6 +30,7 @@ from libs.local_stack.servers import Servers, choose
 from libs.local_stack.settings import StackSettings, Topology
 from libs.local_stack.startup_report import Silence
 from tests.support.other_user import as_nobody, as_root, open_path
+from tests.support.own_valkey import own_valkey
 
 __all__ = ["open_path"]
 
@@ -155,6 +156,22 @@ async def test_data_and_addresses_outlive_kills_and_stops(tmp_path: Path) -> Non
         with pytest.raises(StackError, match="--data-dir") as refused:
             await native(tmp_path).start()
         assert refused.value.code == "data_dir_in_use"
+
+
+async def test_a_valkey_whose_data_a_power_cut_has_torn_starts_without_it(tmp_path: Path) -> None:
+    """All of it is a copy of the log, so an operator's decision is not needed; what is there is kept beside."""
+    async with own_valkey(tmp_path) as server:
+        for torn in (bytes(4096), b"*3\r\n$3\r\nSET"):
+            async with Redis.from_url(server.address) as client:
+                await client.set("count", 7)
+            await server.kill()
+            [file] = (tmp_path / valkey.AOF).glob("*.incr.aof")
+            with file.open("ab") as opened:
+                opened.write(torn)
+            await server.start()
+        async with Redis.from_url(server.address) as client:
+            assert await client.get("count") == b"7", "a file that only lacks its end is read up to there"
+    assert [*(tmp_path / f"{valkey.AOF}.damaged").glob("*.incr.aof")]
 
 
 def port_of(url: str) -> int:
