@@ -257,6 +257,11 @@ class Snapshot:
         return replace(self, contest=contest, sources={}, counts=thaw(kept), parts=(), answers={})
 
     @property
+    def names_participants(self) -> bool:
+        """Return whether callers without a key may see participants."""
+        return self.record.contest_config.participant_visibility != "owner_only"
+
+    @property
     def visibility(self) -> str:
         return self.record.contest_config.vote_visibility
 

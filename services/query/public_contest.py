@@ -163,8 +163,7 @@ class PublicContests:
 
 def listed(snapshot: Snapshot) -> Sequence[Stored]:
     """Return the participants shown to the public, in running order, which is independent of votes."""
-    is_hidden = snapshot.record.contest_config.participant_visibility == "owner_only"
-    return [] if is_hidden else snapshot.approved
+    return snapshot.approved if snapshot.names_participants else []
 
 
 def public_contest(snapshot: Snapshot, images: Images, origin: str) -> EncodedResponse:

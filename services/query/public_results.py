@@ -67,13 +67,13 @@ def record(snapshot: Snapshot, hidden: bool) -> dict[str, Any]:
             **({"average": average} if kind == "rating" else {}),
         }
 
-    entries = [] if rules.participant_visibility == "owner_only" else listed(snapshot.approved, rules, order)
+    entries = listed(snapshot.approved, rules, order) if snapshot.names_participants else []
     return {
         "contest_key": snapshot.contest.key,
         "phase": snapshot.phase,
         "final": snapshot.results.final,
         "participants": [entry(stored) for stored in entries],
-        "corrections": corrections_of(snapshot),
+        "corrections": corrections_of(snapshot, without_key=True),
         "count": None if hidden else totals[""].count,
         "updated": timestamp(snapshot.updated) if hidden else last_update(snapshot),
     }

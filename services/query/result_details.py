@@ -20,6 +20,16 @@ def screen_details_answer(snapshot: Snapshot) -> EncodedResponse:
     return encoded(details(snapshot) | {"corrections": corrections_of(snapshot)}, [], [])
 
 
+def linked_details_answer(snapshot: Snapshot) -> EncodedResponse:
+    """Build the same for a link, which names no participants that public results do not name."""
+    if snapshot.names_participants:
+        return screen_details_answer(snapshot)
+    nobody: dict[str, Any] = {"running_order": [], "participants": {}}
+    return encoded(
+        details(snapshot) | nobody | {"corrections": corrections_of(snapshot, without_key=True)}, [], []
+    )
+
+
 def details(snapshot: Snapshot) -> dict[str, Any]:
     """Build the details of the contest and of its approved participants."""
     approved = [stored for stored in snapshot.named if snapshot.contest.participants.get(stored.key) == "approved"]
@@ -55,11 +65,18 @@ def with_held(record: dict[str, Any], snapshot: Snapshot) -> dict[str, Any]:
     return record
 
 
-def corrections_of(snapshot: Snapshot, *, names: bool = False) -> list[dict[str, Any]]:
+def corrections_of(snapshot: Snapshot, *, names: bool = False, without_key: bool = False) -> list[dict[str, Any]]:
     """Build what was changed after the closing; results have the titles and statuses of the closing.
 
-    It `names` who changed it, and participants that are in no result, to readers with a key.
+    It `names` who changed it, and participants that are in no result, to readers with a key. Those `without_key`
+    receive titles only of participants in results, and nothing of participants where these are not named.
     """
+    found = snapshot.corrections
+    if without_key and not snapshot.names_participants:
+        found = [each for each in found if each.participant is None and each.member == "title"]
+    elif without_key:
+        results = snapshot.results.participants
+        found = [each for each in found if each.member != "title" or each.participant in (None, *results)]
     titles = {stored.key: title_of(stored) for stored in snapshot.named}
     return [
         {
@@ -70,7 +87,7 @@ def corrections_of(snapshot: Snapshot, *, names: bool = False) -> list[dict[str,
             "corrected": timestamp(each.at),
             **({"title": titles.get(each.participant or ""), "corrected_by": each.by or None} if names else {}),
         }
-        for each in snapshot.corrections
+        for each in found
     ]
 
 

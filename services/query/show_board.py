@@ -20,6 +20,13 @@ def board_answer(snapshot: Snapshot) -> EncodedResponse:
     return encoded(board(snapshot), [], [])
 
 
+def linked_board_answer(snapshot: Snapshot) -> EncodedResponse:
+    """Build the same for a link, which names no participants that public results do not name."""
+    if snapshot.names_participants:
+        return board_answer(snapshot)
+    return encoded(board(snapshot) | {"participants": []}, [], [])
+
+
 def board(snapshot: Snapshot) -> dict[str, Any]:
     """Build the board. While places are covered it has neither their counts nor a total that would show them; of a
     reveal of points it has no counts at all."""

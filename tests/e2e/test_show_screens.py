@@ -4,7 +4,7 @@ Each screen receives what the show allows now, by a key or by a link, and nothin
 """
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from libs.local_stack.supervisor import Supervisor
+from services.query.streams.routes import MOST_PER_LINK
 from tests.services.query.streams.stream_clients import EndOfStream, Event, Stream
 from tests.support.http_clients import http_client, ok
 from tests.support.network_traffic import contains
@@ -288,6 +289,40 @@ async def test_a_link_opens_neither_another_contest_nor_anything_but_the_screens
             assert code(await anyone.get(contest.path + path)) == (401, "unauthorized"), path
     ended = await api.client.delete(f"{other.path}/links/{link['key']}")
     assert code(ended) == (404, "not_found")
+
+
+async def test_a_link_names_no_participants_that_only_their_owner_sees(
+    api: Api, anonymous: httpx.AsyncClient
+) -> None:
+    contest = await api.contest(2, participant_visibility="owner_only")
+    await lead(contest, 2, 1)
+    link = token(await link_of(contest))
+    async with screen(api.client, contest) as own, screen(anonymous, contest, link) as linked:
+        assert shown(await own.board()) == [(1, 2), (2, 1)]
+        board = await linked.board()
+        assert (board["participants"], board["count"]) == ([], 3)
+        await direct(contest, state="reveal", revealed=0)
+        await direct(contest, state="reveal", revealed=2)
+        revealed = await linked.board(lambda board: board["covered"] == 0 and board["held_at"] is not None)
+        assert revealed["participants"] == []
+        assert all(key in own.text and key not in linked.text for key in contest.participants)
+
+
+async def test_a_link_that_opens_many_screens_leaves_room_for_those_of_others(
+    api: Api, anonymous: httpx.AsyncClient
+) -> None:
+    contest = await api.contest()
+    leaked, other = token(await link_of(contest)), token(await link_of(contest))
+    path = f"{contest.path}/show/stream"
+    async with AsyncExitStack() as walls:
+        for _ in range(MOST_PER_LINK):
+            await walls.enter_async_context(screen(anonymous, contest, leaked))
+        async with anonymous.stream("GET", path, headers={"tally-link": leaked}) as refused:
+            assert refused.status_code == 503
+        async with screen(anonymous, contest, other) as wall:
+            await wall.board()
+    async with screen(anonymous, contest, leaked) as wall:
+        await wall.board()
 
 
 async def test_a_link_has_an_end_and_needs_the_permission_to_direct_the_show(api: Api, stack: Supervisor) -> None:

@@ -21,10 +21,11 @@ NO_LINK: Final = "This link has ended, or was never made."
 
 
 class LinkedContest(NamedTuple):
-    """What a link opens."""
+    """What a link opens; `link` is its key."""
 
     account: str
     contest: str
+    link: str
 
 
 class WallLinks:
@@ -50,7 +51,7 @@ class WallLinks:
         stored = await self._views.get(account, "links", key)
         if stored is None or expiry_of(stored) <= time.time_ns() // 1000:
             raise Unauthorized(NO_LINK)
-        return LinkedContest(account, stored.parent)
+        return LinkedContest(account, stored.parent, key)
 
 
 class Viewers:

@@ -9,8 +9,8 @@ from libs.catalogue.contests.closing_record import is_sealed
 from libs.tally.contest import Phase
 from services.query.counts_snapshot import EncodedResponse, Render, Snapshot
 from services.query.public_results import public_answer
-from services.query.result_details import details_answer, screen_details_answer
-from services.query.show_board import board_answer
+from services.query.result_details import details_answer, linked_details_answer, screen_details_answer
+from services.query.show_board import board_answer, linked_board_answer
 from services.query.streams import sse_events as events
 from services.query.streams.counting_lag import CountingLag
 from services.query.streams.sse_events import PhaseState
@@ -60,10 +60,14 @@ class PublicView:
 class ScreenView:
     """Renders for the screens of a show, which receive only what they are to show now."""
 
+    is_linked: bool
+    """They were opened without a key."""
+
     def __call__(self, snapshot: Snapshot, now: int, lag: CountingLag) -> Update:
         hidden = snapshot.hides_from_screens(now)
-        board = None if hidden else snapshot.answer(board_answer)
-        return _update(snapshot, now, lag, hidden, "board", board, snapshot.record_answer(screen_details_answer))
+        board = None if hidden else snapshot.answer(linked_board_answer if self.is_linked else board_answer)
+        details = snapshot.record_answer(linked_details_answer if self.is_linked else screen_details_answer)
+        return _update(snapshot, now, lag, hidden, "board", board, details)
 
 
 def _update(

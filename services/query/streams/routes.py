@@ -73,6 +73,9 @@ class CountStream:
 
 MOST_PER_CONTEST: Final = 50
 """Screens that links of one contest open in one process, apart from the streams of voters in the same hall."""
+MOST_PER_LINK: Final = 20
+"""Those of one link, so that one that has leaked leaves room for others. Addresses are not counted: all screens of
+a hall have the same."""
 
 
 class ScreenStream:
@@ -82,7 +85,8 @@ class ScreenStream:
         self._viewers = viewers
         self._snapshots = snapshots
         self._streams = streams
-        self._linked = StreamQuota(MOST_PER_CONTEST, "Links of this contest have too many screens open.")
+        self._by_link = StreamQuota(MOST_PER_LINK, "This link has too many screens open.")
+        self._by_contest = StreamQuota(MOST_PER_CONTEST, "Links of this contest have too many screens open.")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         contest = scope["path_params"]["contest_key"]
@@ -90,16 +94,16 @@ class ScreenStream:
         viewer = await self._viewers.authenticate(scope)
         if isinstance(viewer, ApiKey):
             require(viewer, "results:read")
-            await self._serve(scope, receive, send, viewer.account)
+            await self._serve(scope, receive, send, viewer.account, ScreenView(is_linked=False))
             return
         if viewer.contest != contest:
             raise Unauthorized(NO_LINK)
-        with self._linked.taken(contest):
-            await self._serve(scope, receive, send, viewer.account)
+        with self._by_link.taken(viewer.link), self._by_contest.taken(contest):
+            await self._serve(scope, receive, send, viewer.account, ScreenView(is_linked=True))
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send, account: str) -> None:
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, account: str, view: ScreenView) -> None:
         snapshot = await self._snapshots.get(account, scope["path_params"]["contest_key"])
-        await self._streams.serve(scope, receive, send, snapshot, ScreenView(), is_keyed=True)
+        await self._streams.serve(scope, receive, send, snapshot, view, is_keyed=True)
 
 
 class PublicStream:
@@ -162,7 +166,8 @@ participants of all others and the sums are null (`reveal`). If the show `reveal
 `points` in place of counts, and the sums stay null. While the public may not see the counts, `live` and `held`
 send none, whatever the key may see.
 
-In place of a key, the header `Tally-Link` may have the token of a link of the contest.
+In place of a key, the header `Tally-Link` may have the token of a link of the contest. A link opens at most 20
+screens, and names no participants where `participant_visibility` is `owner_only`.
 """
 EVENT: Final[Schema] = {
     COMPONENT: "schemas/EventStream",

@@ -11,7 +11,7 @@ from libs.storage.object_store import open_store
 from libs.storage.secrets import server_secret
 from libs.tally.time_conversion import timestamp
 from services.query.public_results import for_all, shared_for
-from tests.services.query.query_environment import QueryEnvironment, contest, song
+from tests.services.query.query_environment import QueryEnvironment, closed_contest, contest, song
 from tests.services.query.test_visibility import HIDDEN, TIMES
 from tests.support.builders import NOW, a_contest
 from tests.support.eventually import eventually
@@ -104,6 +104,22 @@ async def test_the_best_are_listed_and_the_total_is_over_all(
     found = await results(env)
     assert (keys(found), found["count"]) == (list(expected), 10)
     assert column(found, "share") == [0.7, 0.2, 0.1][: len(expected)]
+
+
+async def test_corrections_name_nobody_whom_results_do_not_name(env: QueryEnvironment) -> None:
+    """Such as participants that were rejected, or all of them with `owner_only`."""
+    closed = closed_contest("ab")
+    closed["closing"]["participants"] = [["a", "approved", "A"], ["b", "approved", "B"], ["c", "rejected", "C"]]
+    await env.production.create("contests", "song", closed)
+    for key, status in {"a": "approved", "b": "rejected", "c": "rejected"}.items():
+        await env.production.enter("song", key, title=f"{key} corrected", status=status)
+    named = {(each["participant_key"], each["member"]) for each in (await results(env))["corrections"]}
+    assert named == {("a", "title"), ("b", "title"), ("b", "status")}
+    changed = closed | {"title": "Song corrected", "running_order": ["b", "a"]}
+    changed["contest_config"] = closed["contest_config"] | {"participant_visibility": "owner_only"}
+    await env.production.change("contests", "song", changed)
+    [correction] = (await results(env))["corrections"]
+    assert (correction["participant_key"], correction["after"]) == (None, "Song corrected")
 
 
 async def test_a_bad_receipt_opens_nothing_and_is_no_error(env: QueryEnvironment) -> None:
