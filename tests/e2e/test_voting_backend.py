@@ -46,5 +46,16 @@ async def test_voters_of_the_page_are_none_of_the_application(api: Api, stack: S
     assert (await api.client.get(contest.path)).status_code == 200
 
 
+async def test_visitors_from_the_network_create_no_contests(stack: Supervisor) -> None:
+    """On this machine the page can create a sample contest, with its owner's key; on a network everybody could."""
+    other_name = str(httpx.URL(stack.stack["base_url"]).copy_with(host="localhost"))
+    for public_url, status in ((stack.stack["base_url"], 201), (other_name, 404)):
+        async with serve_voting_page(stack.stack | {"public_url": public_url}) as address:
+            at = httpx.URL(address).copy_with(host="127.0.0.1")
+            headers = {"origin": address, "host": httpx.URL(address).netloc.decode()}
+            async with http_client(base_url=at, headers=headers) as visitor:
+                assert (await visitor.post("/sample")).status_code == status
+
+
 async def own_votes(browser: httpx.AsyncClient, contest: str) -> list[dict[str, str]]:
     return (await browser.get(f"/contests/{contest}/votes")).json()["data"]

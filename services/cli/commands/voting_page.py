@@ -7,7 +7,7 @@ import httpx
 import uvicorn
 from typer import BadParameter, Option
 
-from services.cli.voting_page.backend import voting_app
+from services.cli.voting_page.backend import voter_secret_from, voting_app
 
 
 def voting_page(
@@ -30,7 +30,7 @@ def voting_page(
         str,
         Option(
             envvar="TALLY_VOTER_SECRET",
-            help="Signs the voters' ids; by default the API key: with another key all voters are new.",
+            help="Signs the voters' ids; by default derived from the API key: with another key all are new.",
         ),
     ] = "",
     host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
@@ -47,7 +47,7 @@ def voting_page(
     headers = {"authorization": f"Bearer {api_key}"}
     api = httpx.AsyncClient(base_url=url, headers=headers, timeout=10, trust_env=False)
     try:
-        app = voting_app(api, origin, voter_secret or api_key, public_url, trusted_proxies)
+        app = voting_app(api, origin, voter_secret or voter_secret_from(api_key), public_url, trusted_proxies)
     except ValueError as error:
         raise BadParameter(str(error), param_hint="--trusted-proxies") from None
     uvicorn.run(app, host=host, port=port, proxy_headers=False, lifespan="off")

@@ -8,10 +8,11 @@ voter's address in `X-Forwarded-For`: with a server of your own turn off what ta
 `proxy_headers=False`.
 """
 
+import hmac
 import json
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from string import Template
@@ -43,6 +44,14 @@ HOP: Final = re.compile(r"\[(.+)\](?::\d+)?|([^:]+):\d+")
 """An address in `X-Forwarded-For` with brackets or a port, as some proxies send it."""
 MOST_BYTES: Final = 10_000
 """Size of a request's body; a vote takes some hundred bytes."""
+MOST_LISTED: Final = 20
+CreateSample = Callable[[Request], Awaitable[Response]]
+"""Handles the button that creates a sample contest."""
+
+
+def voter_secret_from(api_key: str) -> str:
+    """Derive the secret that signs the voters' ids, so that no cookie is made with the API key itself."""
+    return hmac.digest(api_key.encode(), b"tallykeeper voting page: ids of voters", "sha256").hex()
 
 
 class SignedVoters:
@@ -88,18 +97,26 @@ class OwnPageWrites:
 
 
 def voting_app(
-    api: httpx.AsyncClient, origin: str, secret: str, public_api: str = "", trusted_proxies: str = ""
+    api: httpx.AsyncClient,
+    origin: str,
+    secret: str,
+    public_api: str = "",
+    trusted_proxies: str = "",
+    create_sample: CreateSample | None = None,
 ) -> Starlette:
     """Build the backend that browsers open at `origin`, such as https://vote.example.
 
     `api` is a client of the API with a key that has `votes:write` and `content:read` and no other permission;
     `secret` signs the voters' ids: keep it, or all are new voters. `public_api` is the API's origin for browsers,
-    by default that of `api`; `trusted_proxies` are comma-separated networks. Raises `ValueError` for others.
+    by default that of `api`; `trusted_proxies` are comma-separated networks. With `create_sample` everybody who
+    opens the page may create contests. Raises `ValueError` for other networks.
     """
     voters = SignedVoters(secret, is_https=origin.startswith("https:"))
     api_origin = public_api or str(api.base_url).rstrip("/")
     proxies = [ip_network(part.strip(), strict=False) for part in trusted_proxies.split(",") if part.strip()]
-    html = Template((PAGE / "index.html").read_text()).substitute(api=api_origin)
+    html = Template((PAGE / "index.html").read_text()).substitute(
+        api=api_origin, sample="hidden" if create_sample is None else ""
+    )
     headers = {
         "Content-Security-Policy": Template(POLICY).substitute(api=api_origin),
         "X-Content-Type-Options": "nosniff",
@@ -114,8 +131,13 @@ def voting_app(
         return answer
 
     async def contests(_: Request) -> Response:
-        running: dict[str, str | int] = {"phase": "running", "limit": 20}
-        return await passed_on(api.build_request("GET", "/contests", params=running))
+        running: dict[str, str | int] = {"phase": "running", "limit": 100}
+        answer = await answered(api.build_request("GET", "/contests", params=running))
+        if answer.is_error:
+            raise HTTPException(502, "The contests cannot be read. Try again.")
+        listed = [each for each in answer.json()["data"] if is_listed(each)]
+        shown = [{"key": each["key"], "title": each["title"]} for each in listed[:MOST_LISTED]]
+        return JSONResponse({"data": shown})
 
     async def vote(request: Request) -> Response:
         given = await json_object(request)
@@ -141,11 +163,14 @@ def voting_app(
         body = None if json is None else json | {"voter_id": voter}
         return await passed_on(api.build_request(method, url, params=params, json=body))
 
-    async def passed_on(request: httpx.Request) -> Response:
+    async def answered(request: httpx.Request) -> httpx.Response:
         try:
-            answer = await api.send(request)
+            return await api.send(request)
         except httpx.HTTPError:
             raise HTTPException(502, "The service cannot be reached. Try again.") from None
+
+    async def passed_on(request: httpx.Request) -> Response:
+        answer = await answered(request)
         return Response(answer.content, answer.status_code, media_type=answer.headers.get("content-type"))
 
     async def refused(_: Request, error: Exception) -> Response:
@@ -161,6 +186,7 @@ def voting_app(
             Route("/contests/{contest}/votes/{vote}", take_back, methods=["DELETE"]),
             Route("/contests/{contest}/allowance", allowance),
             Mount("/page", StaticFiles(directory=PAGE)),
+            *([] if create_sample is None else [Route("/sample", create_sample, methods=["POST"])]),
         ],
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=[urlsplit(origin).hostname or ""], www_redirect=False),
@@ -168,6 +194,12 @@ def voting_app(
         ],
         exception_handlers={HTTPException: refused},
     )
+
+
+def is_listed(contest: dict[str, Any]) -> bool:
+    """Return whether strangers may find the contest, not only those who were given its address."""
+    rules = contest.get("contest_config") or {}
+    return rules.get("contest_visibility") != "not_listed"
 
 
 def address_of(request: Request, proxies: Sequence[IPv4Network | IPv6Network]) -> str | None:

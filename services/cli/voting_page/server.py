@@ -1,6 +1,6 @@
 """Serves the voting page beside a local stack, in the process of `tally up` or `tally demo`."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Final
@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 import httpx
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from libs.concurrency.tasks import retried
 from libs.local_stack import ports
@@ -17,7 +16,7 @@ from libs.local_stack.stack_json import base_url as base_url_of
 from libs.web.server.background_server import listen, serve_listening
 from libs.web.settings import HostSettings
 from services.cli.commands.demo.sample_contest import DemoFailed, create_sample
-from services.cli.voting_page.backend import voting_app
+from services.cli.voting_page.backend import CreateSample, voter_secret_from, voting_app
 
 ALL: Final = "0.0.0.0"  # noqa: S104
 STOP_S: Final = 1
@@ -32,11 +31,13 @@ RENEWAL_S: Final = 60
 async def serve_voting_page(stack: Mapping[str, Any]) -> AsyncIterator[str]:
     """Serve the page for a stack, on the port after its own if that is free; yield the address for browsers.
 
-    It listens where the stack does: on loopback, or for the phones of the network.
+    It listens where the stack does: on loopback, where it can create a sample contest, or for the phones of the
+    network, which only vote.
     Raises `DemoFailed` if the service does not answer.
     """
     base_url, public_url, secret = stack["base_url"], stack["public_url"], stack["api_key"]
-    host = ports.LOOPBACK if public_url == base_url else ALL
+    is_local = public_url == base_url
+    host = ports.LOOPBACK if is_local else ALL
     async with (
         _client(base_url, secret) as owner,
         _page_key(owner) as key,
@@ -44,8 +45,8 @@ async def serve_voting_page(stack: Mapping[str, Any]) -> AsyncIterator[str]:
     ):
         with listen(host, _port_beside(base_url, host)) as listening:
             origin = base_url_of(urlsplit(public_url).hostname or "", listening.getsockname()[1])
-            app = voting_app(api, origin, secret, public_url)
-            app.router.routes.append(Route("/sample", _creator(owner), methods=["POST"]))
+            create_sample = _creator(owner) if is_local else None
+            app = voting_app(api, origin, voter_secret_from(secret), public_url, create_sample=create_sample)
             async with serve_listening(app, HostSettings(), listening):
                 yield origin
 
@@ -79,8 +80,8 @@ async def _made_key(owner: httpx.AsyncClient) -> dict[str, Any]:
     return key
 
 
-def _creator(api: httpx.AsyncClient) -> Callable[[Request], Awaitable[Response]]:
-    """Return the handler of the button that creates a sample contest; it is no part of the backend to copy."""
+def _creator(api: httpx.AsyncClient) -> CreateSample:
+    """Return the handler, whose key may create contests; it is no part of the backend to copy."""
 
     async def create(_: Request) -> Response:
         try:

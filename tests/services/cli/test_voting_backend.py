@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 
 from libs.web.door.client_address import Proxies, parse_hop, parse_networks
-from services.cli.voting_page.backend import MOST_BYTES, address_of, voting_app
+from services.cli.voting_page.backend import MOST_BYTES, address_of, voter_secret_from, voting_app
 
 pytestmark = pytest.mark.pure
 ORIGIN: Final = "https://vote.example"
@@ -27,10 +27,11 @@ class Service:
 
     def __init__(self) -> None:
         self.requests: list[httpx.Request] = []
+        self.data: list[dict[str, Any]] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(request)
-        return httpx.Response(200, json={"data": []})
+        return httpx.Response(200, json={"data": self.data})
 
     @property
     def body(self) -> dict[str, Any]:
@@ -231,3 +232,26 @@ async def test_browsers_are_given_an_address_of_the_api_of_their_own(service: Se
     assert 'data-api="https://api.example.org"' in page.text
     assert "connect-src 'self' https://api.example.org;" in page.headers["content-security-policy"]
     assert "http://api.example" not in page.text
+
+
+async def test_strangers_see_key_and_title_of_listed_contests_only(
+    service: Service, browser: httpx.AsyncClient
+) -> None:
+    def contest(key: str, visibility: str) -> dict[str, Any]:
+        rules = {"contest_visibility": visibility}
+        return {"key": key, "title": key.upper(), "custom_data": {"budget": 1}, "contest_config": rules}
+
+    service.data = [contest("a", "listed"), contest("rehearsal", "not_listed"), contest("b", "listed")]
+    answer = await browser.get("/contests")
+    assert answer.json() == {"data": [{"key": "a", "title": "A"}, {"key": "b", "title": "B"}]}
+
+
+async def test_the_page_to_copy_creates_no_contests(service: Service, browser: httpx.AsyncClient) -> None:
+    assert '<div hidden><button type="button" id="sample">' in (await browser.get("/")).text
+    assert (await browser.post("/sample")).status_code == 404
+    assert not service.requests
+
+
+def test_voters_are_not_signed_with_the_api_key_itself() -> None:
+    assert voter_secret_from("tk_a") not in ("tk_a", voter_secret_from("tk_b"))
+    assert voter_secret_from("tk_a") == voter_secret_from("tk_a")
