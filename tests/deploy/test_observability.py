@@ -190,6 +190,16 @@ def test_prometheus_and_grafana_find_what_belongs_to_them() -> None:
     assert source["url"] == "http://prometheus:9090"
 
 
+def test_grafana_has_a_password_of_the_operators_own() -> None:
+    """Its default is known to everybody."""
+    compose = load(DEPLOY / "compose.yaml")
+    grafana = compose["services"]["grafana"]
+    path = grafana["environment"]["GF_SECURITY_ADMIN_PASSWORD__FILE"]
+    name = path.removeprefix("/run/secrets/")
+    assert name in grafana["secrets"]
+    assert compose["secrets"][name]["file"] == "./secrets/grafana-password"
+
+
 def test_the_document_lists_every_metric_as_the_code_has_it() -> None:
     lines = ["| metric | kind | labels | meaning |", "|---|---|---|---|"]
     lines += [
