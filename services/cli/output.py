@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import re
+import unicodedata
 from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -55,9 +56,9 @@ def run(work: Coroutine[Any, Any, ExitCode]) -> None:
         ending = _print_error(str(error), ExitCode.SERVER_AWAY)
     except TallyError as error:
         if error.code in BAD_USAGE_CODES:
-            ending = _print_error(error.message, ExitCode.BAD_USAGE)
+            ending = _print_error(printable(error.message), ExitCode.BAD_USAGE)
         elif error.retry_after_s is None:
-            ending = _print_error(str(error), ExitCode.PROBLEM)
+            ending = _print_error(printable(str(error)), ExitCode.PROBLEM)
         else:
             ending = _print_error(
                 f"{str(error).rstrip('.')}. Run `tally doctor` for details.", ExitCode.SERVER_AWAY
@@ -115,7 +116,11 @@ class Rows:
 
 
 Block = str | Text | Rows
-"""A `str` is not wrapped, so that it can be copied; a `Text` is, on a terminal, unless it is `no_wrap`."""
+"""A `str` is not wrapped, so that it can be copied; a `Text` is, on a terminal, unless it is `no_wrap`.
+
+Each is one line or table: line ends, and all that could control a terminal, are escaped when it is shown, so that
+titles and other texts of clients neither forge lines nor change what is on the screen.
+"""
 
 
 def as_json(members: object) -> str:
@@ -132,7 +137,7 @@ def rows_of(records: Sequence[object], columns: Sequence[str] = ()) -> list[dict
 def show(blocks: Iterable[Block], console: Console) -> None:
     for block in blocks:
         if not isinstance(block, Rows):
-            text = block if isinstance(block, Text) else Text(block, no_wrap=True)
+            text = _line(block)
             console.print(text, soft_wrap=bool(text.no_wrap) or not console.is_terminal)
         elif block.rows and console.is_terminal:
             console.print(_shown(block, console))
@@ -144,7 +149,7 @@ def show(blocks: Iterable[Block], console: Console) -> None:
 def group(blocks: Iterable[Block], console: Console) -> RenderableType:
     """Return all blocks as one, for redrawing them in place on a terminal."""
     shown = (block for block in blocks if not isinstance(block, Rows) or block.rows)
-    return Group(*(_shown(block, console) if isinstance(block, Rows) else block for block in shown))
+    return Group(*(_shown(block, console) if isinstance(block, Rows) else _line(block) for block in shown))
 
 
 def new_console(*, stderr: bool = False) -> Console:
@@ -152,9 +157,38 @@ def new_console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
 
 
+CONTROLS: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Categories of characters that are escaped: controls, formats such as the direction of writing, and line ends."""
+JOINERS: Final = frozenset("\u200c\u200d")
+"""Formats that words and pictures are written with."""
+
+
 def printable(text: str) -> str:
-    """Return untrusted text with control characters escaped, since these may control a terminal."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    """Return the text with characters escaped that have no form of their own, and may control a terminal."""
+    return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+def _escaped(character: str) -> str:
+    if unicodedata.category(character) in CONTROLS and character not in JOINERS:
+        return character.encode("unicode_escape").decode()
+    return character
+
+
+def _line(block: str | Text) -> Text:
+    """Return the block as one line, as it is shown."""
+    return _printable_text(block) if isinstance(block, Text) else Text(printable(block), no_wrap=True)
+
+
+def _printable_text(text: Text) -> Text:
+    """Return the text as `printable`, with its styles."""
+    if text.plain.isprintable():
+        return text
+    escaped, begin = text.blank_copy(), 0
+    for at, character in enumerate(text.plain):
+        if (shown := _escaped(character)) != character:
+            escaped.append_text(text[begin:at]).append(shown)
+            begin = at + 1
+    return escaped.append_text(text[begin:])
 
 
 def plural(number: int, noun: str) -> str:
@@ -192,7 +226,10 @@ Columns = list[tuple[str, Sequence[str | Text]]]
 
 def _columns(block: Rows) -> Columns:
     """Return the names and cells of the columns that are not empty."""
-    texts = [[one if isinstance(one, Text) else cell(one) for one in row.values()] for row in block.rows]
+    texts = [
+        [_printable_text(one) if isinstance(one, Text) else printable(cell(one)) for one in row.values()]
+        for row in block.rows
+    ]
     columns = zip(block.rows[0], zip(*texts, strict=True), strict=True)
     return [(name.replace("_", " "), column) for name, column in columns if any(column)]
 

@@ -40,7 +40,7 @@ from services.cli.command_decorator import (
     named,
     read_titles,
 )
-from services.cli.output import Block, Result, printable
+from services.cli.output import Block, Result
 
 ALARMING: Final[Mapping[str, str]] = {
     "overruled": "red", "quarantined": "red", "fenced": "yellow", "duplicate": "dim", "late": "yellow",
@@ -262,5 +262,5 @@ def _change_text(change: MemberChange) -> str:
 
 
 def _value_text(value: object) -> str:
-    text = printable(orjson.dumps(value).decode())
+    text = orjson.dumps(value).decode()
     return text if len(text) <= MOST_OF_VALUE else f"{text[:MOST_OF_VALUE]}…"

@@ -25,7 +25,7 @@ from libs.views.votes.votes_apply_items import POISON, UNKNOWN, fold_item
 from services.cli.command_decorator import Execute, command, command_group
 from services.cli.commands.replay import Accept, rebuilt_text, with_titles
 from services.cli.operator_actions import record_action
-from services.cli.output import Block, ExitCode, Result, Rows, printable
+from services.cli.output import Block, ExitCode, Result, Rows
 
 CODECS: Final[dict[ProjectionName, Codec[Any]]] = {
     ProjectionName.PURCHASES: purchases_codec,
@@ -101,7 +101,7 @@ class Quarantined:
             "offset": str(self.offset),
             "appended": self.appended,
             "size": self.size,
-            "reason": printable(self.reason),
+            "reason": self.reason,
             "dropped": "" if self.drop is None else self.drop.reason or self.drop.dropped_at,
         }
 
@@ -137,9 +137,9 @@ def _record_text(found: Quarantined) -> Iterator[Block]:
     """Yield a record's metadata, an empty line, and its value: as text if printable, otherwise in hexadecimal."""
     facts = {
         "appended": found.appended,
-        "reason": printable(found.reason),
+        "reason": found.reason,
         "key": None if found.record.key is None else _text(found.record.key),
-        **{f"header {printable(name)}": _text(value) for name, value in found.record.headers},
+        **{f"header {name}": _text(value) for name, value in found.record.headers},
         "size": f"{found.size:,} bytes",
         "dropped": None if found.drop is None else f"{found.drop.dropped_at} {found.drop.reason or ''}".rstrip(),
     }
@@ -203,7 +203,7 @@ async def drop(
             reason=reason,
         )
         found = replace(found, drop=await keep(deployment.store, decision))
-    text = [f"{found.where()}, appended {found.appended}, {found.size:,} bytes: {printable(found.reason)}"]
+    text = [f"{found.where()}, appended {found.appended}, {found.size:,} bytes: {found.reason}"]
     done = "" if found.drop is None else f"Dropped at {found.drop.dropped_at}."
     return Result.change({"record": found}, text, execute, done, "drop it", nothing=done)
 
@@ -232,7 +232,7 @@ async def retry(
             done = await Job(deployment, target, parallel=PARALLEL).run(accept=accept)
             rebuilt.append(await with_titles(deployment, done))
     trials = [{"record": record, "reason_now": now, "processable": now is None} for record, now in reasons]
-    rows = [record.row() | {"size": "", "now": printable(now or "can be processed")} for record, now in reasons]
+    rows = [record.row() | {"size": "", "now": now or "can be processed"} for record, now in reasons]
     text: list[Block] = [Rows(rows) if rows else NOTHING]
     for one in forbidding:
         name = name_of(one.record.topic, one.partition, one.offset)

@@ -113,7 +113,7 @@ async def readings(
         except TallyError as error:
             at, reason = moment(time.time_ns() // 1_000_000), redacted(str(error))
             text: list[Block] = [Text(f"{at}: nothing could be read: {reason}", style="bold red")]
-            text.append(Text("The last successful reading:\n" if last else "", style="dim"))
+            text += [Text("The last successful reading:" if last else "", style="dim"), *([""] if last else [])]
             former = status_text(last, everything=everything) if last else ()
             yield Result({"at": at, "error": reason}, [*text, *former, ""])
         await asyncio.sleep(max(0.0, began + EVERY_S - time.monotonic()))

@@ -70,13 +70,14 @@ async def _check(deployment: Deployment) -> Result:
             if error.data["topic"] == topic.name
         ]
         topics.append({"topic": topic.name, "partitions": topic.partitions, "problems": problems})
-        text += [f"{one['problem']}\n  remedy: {one['remedy']}" for one in problems]
+        for one in problems:
+            text += [one["problem"], f"  remedy: {one['remedy']}"]
         if not problems:
             text.append(f"{topic.name}: {topic.partitions} partitions, correct")
     recorded_on, risk = await read_durability(deployment.kafka_settings, deployment.all_topics)
     text.append(f"recorded votes: {recorded_on}")
     if risk is not None:
-        text.append(f"{risk}\n  remedy: {DURABLE}")
+        text += [risk, f"  remedy: {DURABLE}"]
     is_fine = risk is None and not any(topic["problems"] for topic in topics)
     return Result({"topics": topics, "recorded_on": recorded_on, "risk": risk}, text, ExitCode.fine_if(is_fine))
 

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from io import StringIO
 
+import orjson
+import pytest
 from rich.console import Console
 from rich.text import Text
 
@@ -98,3 +100,48 @@ def test_a_listing_is_a_table_of_the_named_members() -> None:
     ]
     empty = Result.listing("books", [])
     assert (printed(empty.text), as_json(empty.members)) == (["No books."], '{"books":[]}')
+
+
+HOSTILE = [
+    "Final\n2026-01-01T00:00:00Z  operator root  contest deleted",
+    "Final\r\x1b[2J\x1b]8;;https://evil.example\x07here",
+    "\u202elanif\u202c \u2066x\u2069 \u061c",
+    "a\u2028b\u2029c\x85d\x9b2J\x00",
+    "\ud800",
+]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.parametrize("title", HOSTILE, ids=ascii)
+def test_no_text_of_a_client_forges_a_line_or_controls_a_terminal(title: str, terminal: bool) -> None:
+    """In lines, cells, nested members and styled texts; escaped, so that it can be told what was there."""
+    blocks: list[Block] = [
+        f"deleted {title}",
+        Text.assemble("deleted ", (title, "bold")),
+        Rows([{"title": title, "change": {"old": title}, "styled": Text(title, style="dim")}]),
+    ]
+    for block in blocks:
+        lines = printed([block], terminal=terminal, width=1000)
+        assert len(lines) == (2 if isinstance(block, Rows) else 1)
+        assert all(line.isprintable() for line in lines)
+    [line] = printed(blocks[:1], terminal=terminal, width=1000)
+    assert all(ascii(character)[1:-1] in line for character in title if not character.isprintable())
+
+
+def test_json_has_texts_as_they_are() -> None:
+    assert [orjson.loads(as_json({"title": title})) for title in HOSTILE[:-1]] == [
+        {"title": title} for title in HOSTILE[:-1]
+    ]
+
+
+def test_titles_of_all_languages_are_shown_as_they_are() -> None:
+    titles = ["Zoë\xa0& Ünal", "می\u200cخواهم", "👩\u200d🎤", "北京\u3000決勝"]
+    assert printed(titles) == titles
+
+
+def test_a_text_keeps_its_styles_around_what_is_escaped() -> None:
+    text = Text.assemble("ended ", ("Final\x1b", "bold"), " now")
+    shown = StringIO()
+    show([text], Console(file=shown, force_terminal=True, width=80, color_system="standard"))
+    assert "\x1b[1mFinal" in shown.getvalue()
+    assert "\\x1b now" in shown.getvalue()

@@ -177,8 +177,9 @@ def _introduce(console: Console, stack: dict[str, Any], sample: Sample, data_dir
 def _text(answers: dict[str, Any], check: dict[str, Any], titles: dict[str, str]) -> Iterator[Block]:
     """Yield the figures and differences, and the result last."""
     refused, accepted = answers["refused"], check["vote_ids_accepted"]
+    yield ""
     yield (
-        f"\nAccepted {accepted:,} votes, confirmed {answers['replayed']:,} repeated ones and refused "
+        f"Accepted {accepted:,} votes, confirmed {answers['replayed']:,} repeated ones and refused "
         f"{refused.total():,}; {answers['sent_again'].total():,} requests were retried. "
         f"Response times: {answers['p50_ms']:.0f} ms (p50), {answers['p99_ms']:.0f} ms (p99)."
     )
