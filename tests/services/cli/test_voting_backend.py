@@ -44,7 +44,7 @@ def service() -> Service:
     return Service()
 
 
-def page_at(service: Service, origin: str = ORIGIN, page: str | None = None, **options: str) -> httpx.AsyncClient:
+def page_at(service: Service, origin: str = ORIGIN, page: str | None = None, **options: Any) -> httpx.AsyncClient:
     """A browser at `page`, by default the backend's own, without cookies."""
     api = httpx.AsyncClient(base_url="http://api.example", transport=httpx.MockTransport(service))
     app = voting_app(api, origin, SECRET, **options)
