@@ -5,7 +5,7 @@ import uuid
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 from libs.catalogue.api_keys import find_key, revoke_key
 from libs.local_stack.supervisor import Supervisor
@@ -133,6 +133,18 @@ async def test_it_says_why_a_log_in_is_needed_and_when_the_session_ends(
     soon = await visit("/dashboard", alone=True)
     await soon.clock.install(time=datetime.now(UTC) + timedelta(hours=11, minutes=55))
     await soon.goto("/dashboard")
+    await expect(soon.locator("#log-out")).to_be_visible()
+    await expect(soon.locator("#session-ends")).to_be_hidden()  # by the service's time
+
+    async def end_soon(route: Route) -> None:
+        answer = await route.fetch()
+        expires = datetime.now(UTC) + timedelta(minutes=5)
+        await route.fulfill(
+            response=answer, json=await answer.json() | {"expires": f"{expires:%Y-%m-%dT%H:%M:%SZ}"}
+        )
+
+    await soon.route("**/dashboard/session", end_soon)
+    await soon.reload()
     await expect(soon.locator("#session-ends")).to_contain_text("Your session ends at")
     await soon.get_by_role("button", name="Log in again").click()
     await expect(soon.get_by_role("dialog", name="Log in")).to_be_visible()

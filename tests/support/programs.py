@@ -72,8 +72,9 @@ CURL: Final = Program("curl", ("curl",), "curl", "brew install curl")
 FAKETIME: Final = Program("faketime", ("faketime",), "faketime", "brew install libfaketime")
 HAPROXY: Final = Program("HAProxy", ("haproxy",), "haproxy", "brew install haproxy", check=("-v",))
 NGINX: Final = Program("nginx", ("nginx",), "nginx-light", "brew install nginx", check=("-v",))
+NODE: Final = Program("Node.js", ("node", "nodejs"), "nodejs", "brew install node")
 PROMTOOL: Final = Program("promtool", ("promtool",), "prometheus", "brew install prometheus")
-ALL: Final = (CHROMIUM, C_COMPILER, CLAMD, CURL, FAKETIME, HAPROXY, NGINX, PROMTOOL)
+ALL: Final = (CHROMIUM, C_COMPILER, CLAMD, CURL, FAKETIME, HAPROXY, NGINX, NODE, PROMTOOL)
 
 
 class Programs:

@@ -1,15 +1,17 @@
 // API requests with the browser's session, and log-in if there is none.
 
+import { clock } from "./service-clock.js";
 import { t } from "./texts.js";
 
 const SESSION = "/dashboard/session";
 
-/** An error response; `problem` is its body (RFC 9457), if any. */
+/** An error response; `problem` is its body (RFC 9457), if any, and `retryAfter` the wait (s) that it asks for. */
 export class Refused extends Error {
-  constructor(status, problem) {
+  constructor(status, problem, retryAfter = 0) {
     super(problem.detail ?? `The service responded with status ${status}.`);
     this.status = status;
     this.code = problem.code ?? "";
+    this.retryAfter = retryAfter;
   }
 }
 
@@ -24,7 +26,9 @@ export async function get(path) {
 /** Like `get`, but returns the Response. */
 export async function open(path, options = {}) {
   for (;;) {
+    const sent = Date.now();
     const answer = await fetch(path, options);
+    clock.hear(answer.headers.get("Date"), sent);
     if (answer.ok) return answer;
     if (answer.status !== 401) throw await refused(answer);
     await logIn((await refused(answer)).message);
@@ -96,8 +100,10 @@ async function begin(body) {
   return answer.json();
 }
 
-async function refused(answer) {
-  return new Refused(answer.status, await answer.json().catch(() => ({})));
+/** Returns the error of a response. */
+export async function refused(answer) {
+  const retryAfter = Number(answer.headers.get("Retry-After")) || 0;
+  return new Refused(answer.status, await answer.json().catch(() => ({})), retryAfter);
 }
 
 /** Returns the ticket after the address's #, and removes it from the address and the history. */

@@ -2,6 +2,7 @@
 
 import { showBrand } from "./brand.js";
 import { element } from "./page-elements.js";
+import { clock } from "./service-clock.js";
 import { end, get, logIn, session } from "./session.js";
 import { choose, language, LANGUAGES, mark, t, translate } from "./texts.js";
 import { time } from "./formatting.js";
@@ -32,7 +33,7 @@ export async function start() {
 
 /** Warns before the session ends. */
 function warn() {
-  const isNear = expires > 0 && expires - Date.now() < WARN_MS;
+  const isNear = expires > 0 && expires - clock.now() < WARN_MS;
   element("session-ends").hidden = !isNear;
   if (isNear) element("session-time").textContent = t("Your session ends at {time}.", { time: time(expires) });
 }

@@ -11,6 +11,7 @@ import { ahead, figures, Movement, placesOf } from "../participant-ranks.js";
 import { ChartPanel } from "./chart-panel.js";
 import { Ranking } from "../ranking-list.js";
 import { Rate } from "../rate.js";
+import { clock } from "../service-clock.js";
 import { open, Refused } from "../session.js";
 import { start } from "../shell.js";
 import { ShowDesk } from "./show-desk.js";
@@ -26,12 +27,18 @@ const PATH = `/contests/${encodeURIComponent(KEY)}`;
 const RENDER_MS = 200;
 const SAID_MS = 2_000;
 
+/** Why the connection is lost. */
+const LOST = {
+  ended: t("The service has ended the connection."),
+  unreachable: t("The service cannot be reached."),
+  offline: t("This device is offline."),
+};
+
 const state = {
   standing: null, // the last `phase` event
   link: "connecting", // or "live", "stale", "lost", "gone", "refused"
   why: "",
   seen: 0, // when the data was last up to date, by the service's clock
-  ahead: 0, // how far the service's clock is ahead of this one, in ms
   latest: null, // the last `counts` event
 };
 let pending = 0;
@@ -41,12 +48,10 @@ const people = new Participants();
 const movement = new Movement();
 const announcements = new Announcements();
 const past = new History(KEY, () => panel.draw());
-const panel = new ChartPanel(past, people, { counts: () => state.latest, now: () => now(), changed: render });
+const panel = new ChartPanel(past, people, { counts: () => state.latest, now: () => clock.now(), changed: render });
 const ranking = new Ranking(element("ranking"), (key) => panel.pick(key));
 const sources = new Sources(element("sources"), element("sources-of"), (key) => people.of(key).name);
 
-/** Returns the service's time, independent of the device's clock. */
-const now = () => Date.now() + state.ahead;
 const places = () => (state.latest ? placesOf(state.latest, (key) => people.of(key).order) : []);
 const isPresenter = parameter("view") === "presenter";
 const desk = new ShowDesk(PATH, { places, nameOf: (key) => people.of(key).name, isReadOnly: isPresenter });
@@ -71,7 +76,7 @@ function render() {
 
 function received(event, data) {
   if (event === "phase") {
-    state.ahead = Date.parse(data.server_time) - Date.now();
+    clock.set(data.server_time);
     if (data.hidden) forget();
     else if (state.standing?.hidden !== false) past.refresh();
     if (data.lag?.seconds) rate.forget();
@@ -85,7 +90,7 @@ function received(event, data) {
   } else if (event === "gone") state.link = "gone";
   if (event === "stale") Object.assign(state, { link: "stale", seen: Date.parse(data.since) });
   else if (event !== "gone") state.link = "live";
-  if (state.link === "live") state.seen = now();
+  if (state.link === "live") state.seen = clock.now();
   render();
 }
 
@@ -157,7 +162,7 @@ function showFigures(found) {
 }
 
 function showClock() {
-  showTime(state, state.latest, now());
+  showTime(state, state.latest, clock.now());
   const isCounting = state.link === "live" && !isLate(state);
   const [second, minute] = isCounting ? [rate.perSecond, rate.perMinute] : [null, null];
   write("rate", second === null ? "–" : words.decimal(second));
@@ -201,7 +206,7 @@ function note(all, matching, shown) {
 const shownResult = () => ({
   title: people.title || KEY,
   counts: state.latest,
-  time: now(),
+  time: clock.now(),
   rows: rowsOf(places()).filter((row) => row.count !== undefined),
   isFinal: Boolean(state.standing?.final),
 });
@@ -256,11 +261,11 @@ try {
   await listen((options) => open(`${PATH}/vote_updates/stream?sources=true&details=true`, options), {
     received,
     alive() {
-      if (state.link === "live") state.seen = now();
+      if (state.link === "live") state.seen = clock.now();
     },
     connected: () => rate.forget(),
     lost(why) {
-      Object.assign(state, { link: "lost", why });
+      Object.assign(state, { link: "lost", why: LOST[why] });
       showLink(state);
       showClock();
     },

@@ -2,11 +2,14 @@
 
 import { awaitsRelease, isSecret, secretUntil } from "./headline.js";
 import { element, isCommand, write } from "../page-elements.js";
+import { changesOf, conflictsIn } from "../record-form.js";
+import { said } from "../requests.js";
 import { open, Refused } from "../session.js";
 import { t } from "../texts.js";
 import * as words from "../formatting.js";
 
 const BEST = 3;
+const CHANGED = t("Another desk has changed the show. Look at it, then press again.");
 
 /**
  * The desk of one contest; `places()` returns the present places in order, `nameOf(key)` a participant's name. With
@@ -127,7 +130,7 @@ export class ShowDesk {
     } catch (error) {
       if (!(error instanceof Refused || error instanceof TypeError)) throw error;
       const isLate = error.status === 412;
-      write("desk-error", isLate ? t("Another desk has changed the show. Look at it, then press again.") : said(error));
+      write("desk-error", isLate ? CHANGED : said(error));
       if (isLate) await this.#read();
     } finally {
       this.#isBusy = false;
@@ -149,29 +152,41 @@ export class ShowDesk {
     this.render();
   }
 
+  /** Returns `now` with edited members, null if another desk has changed them since the dialog showed them as `before`. */
+  #edited(before, now, members) {
+    if (conflictsIn(now, changesOf(before, members)).length > 0) {
+      write("desk-error", CHANGED);
+      return null;
+    }
+    return { ...now, ...Object.fromEntries(members.map(([path, value]) => [path[0], value])) };
+  }
+
   #dialogs() {
     element("call-edit").addEventListener("click", async () => {
       if (!this.#may()) return;
-      const [text, address] = [element("call-new-text"), element("call-new-address")];
       const before = this.#show.call_to_vote;
-      [text.value, address.value] = [before.text ?? "", before.url ?? ""];
+      const fields = { text: element("call-new-text"), url: element("call-new-address") };
+      for (const [name, field] of Object.entries(fields)) field.value = before[name] ?? "";
       const choice = await asked("ask-call");
-      const call = { text: text.value.trim() || null, url: address.value.trim() || null, is_shown: true };
-      if (choice === "hide") this.#change({ call_to_vote: { ...before, is_shown: false } });
-      else if (choice === "yes") this.#change({ call_to_vote: call });
+      const edited = Object.entries(fields).filter(([name, field]) => field.value !== (before[name] ?? ""));
+      const members = edited.map(([name, field]) => [[name], field.value.trim() || null]);
+      const call = choice === "yes" ? this.#edited(before, this.#show.call_to_vote, members) : this.#show.call_to_vote;
+      if (choice !== "no" && call) this.#change({ call_to_vote: { ...call, is_shown: choice === "yes" } });
     });
     element("message-edit").addEventListener("click", async () => {
       if (!this.#may()) return;
-      element("new-message").value = this.#show.message ?? "";
-      if ((await asked("ask-message")) === "yes") this.#change({ message: element("new-message").value.trim() || null });
+      const { message } = this.#show;
+      const field = element("new-message");
+      field.value = message ?? "";
+      if ((await asked("ask-message")) !== "yes" || field.value === (message ?? "")) return;
+      const edited = this.#edited({ message }, { message: this.#show.message }, [[["message"], field.value.trim() || null]]);
+      if (edited) this.#change(edited);
     });
     element("release").addEventListener("click", async () => {
       if (this.#may() && (await asked("ask-release")) === "yes") this.#change({ is_released: true });
     });
   }
 }
-
-const said = (error) => (error instanceof Refused ? error.message : t("The service does not answer. Try again."));
 
 /** Shows a dialog, and returns the value of the button that closed it. */
 async function asked(id) {

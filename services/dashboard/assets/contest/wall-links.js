@@ -2,7 +2,9 @@
 
 import { follow, make, setText } from "../keyed-elements.js";
 import { element, write } from "../page-elements.js";
-import { get, open, Refused } from "../session.js";
+import { read, said, write as send } from "../requests.js";
+import { clock } from "../service-clock.js";
+import { isTransient } from "../stream.js";
 import { t } from "../texts.js";
 import * as words from "../formatting.js";
 
@@ -12,25 +14,25 @@ export function startLinks(contest) {
   const path = `${contest}/links`;
   const dialog = element("ask-links");
   let shown = [];
+  let unmade = null; // the new link, from its first request until it is answered
 
   const guarded = (action) => async (event) => {
     event?.preventDefault();
     write("links-error", "");
     try {
       await action();
-      show((await get(path)).data);
+      show((await read(path)).body.data);
     } catch (error) {
-      if (!(error instanceof Refused || error instanceof TypeError)) throw error;
-      write("links-error", error instanceof Refused ? error.message : t("The service does not answer. Try again."));
+      write("links-error", said(error));
     }
   };
 
-  const revoke = (key) => guarded(() => open(`${path}/${key}`, { method: "DELETE" }));
+  const revoke = (key) => guarded(() => send("DELETE", `${path}/${key}`));
 
   function show(links) {
     shown = links;
     follow(element("links"), links, (link) => link.key, (link) => row(link, revoke(link.key)), (item, link) => {
-      const ended = Date.parse(link.expires) <= Date.now();
+      const ended = Date.parse(link.expires) <= clock.now();
       const address = withLook(link.url);
       const [code, field] = [item.querySelector("img"), item.querySelector("input")];
       if (field.value !== address) {
@@ -41,15 +43,22 @@ export function startLinks(contest) {
     });
   }
 
+  element("new-link").addEventListener("input", () => (unmade = null));
   element("wall-look").addEventListener("change", () => show(shown));
   element("links-edit").addEventListener("click", async () => {
     dialog.showModal();
     await guarded(async () => {})();
   });
   element("new-link").addEventListener("submit", guarded(async () => {
-    const expires = new Date(Date.now() + Number(element("link-days").value) * DAY_MS).toISOString();
-    const body = JSON.stringify({ name: element("link-name").value.trim() || null, expires });
-    await open(path, { method: "POST", headers: { "Content-Type": "application/json" }, body });
+    // the same until it is answered: a link whose answer was lost is made once
+    unmade ??= { name: element("link-name").value.trim() || null, expires: new Date(clock.now() + Number(element("link-days").value) * DAY_MS).toISOString() };
+    try {
+      await send("POST", path, unmade);
+    } catch (error) {
+      if (error.status && !isTransient(error.status)) unmade = null;
+      throw error;
+    }
+    unmade = null;
     element("new-link").reset();
   }));
 }

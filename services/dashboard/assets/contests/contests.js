@@ -1,6 +1,7 @@
 // The account's contests, newest first, with their totals; searched and filtered in this page.
 
 import { element } from "../page-elements.js";
+import { clock } from "../service-clock.js";
 import { get, open, Refused } from "../session.js";
 import { start } from "../shell.js";
 import { t } from "../texts.js";
@@ -52,7 +53,7 @@ function show() {
   for (const { contest, item } of known.values()) {
     const fits =
       (contest.title || contest.key).toLocaleLowerCase().includes(search) &&
-      (!phase || phaseOf(contest, Date.now()) === phase) &&
+      (!phase || phaseOf(contest, clock.now()) === phase) &&
       (!type || contest.contest_type === type);
     item.hidden = !fits;
     shown += fits;
@@ -65,7 +66,7 @@ function add(contest) {
   const item = part("li", "panel");
   const link = part("a", "", contest.title || contest.key);
   link.href = `/dashboard/contests/${encodeURIComponent(contest.key)}`;
-  const now = phaseOf(contest, Date.now());
+  const now = phaseOf(contest, clock.now());
   const mark = part("span", "chip good");
   mark.hidden = true;
   const phase = part("span", now === "running" ? "chip good" : "chip", t(words.PHASES[now]));
@@ -104,7 +105,7 @@ async function count(key) {
   }
 }
 
-/** Returns the phase by the browser's clock; the contest's own page uses the service's. */
+/** Returns the phase at a time, as the service computes it. */
 function phaseOf(contest, now) {
   const { start, end } = contest.contest_config;
   if (!contest.publish || Date.parse(contest.publish) > now) return "setup";

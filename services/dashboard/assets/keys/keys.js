@@ -1,15 +1,17 @@
 // The account's API keys: create, list and revoke.
 
 import { make } from "../keyed-elements.js";
-import { get, open, Refused } from "../session.js";
+import { read, said, write } from "../requests.js";
 import { element, start } from "../shell.js";
 import { mark, t } from "../texts.js";
+import { TimeField } from "../time-field.js";
 import * as words from "../formatting.js";
 
 const MANAGE = "keys:manage";
 const RATE = { one: mark("{n} request a second"), many: mark("{n} requests a second") };
 let next = null;
 
+const expires = new TimeField(element("new").elements.expires);
 const who = await start();
 if (who.permissions.includes(MANAGE)) {
   for (const name of who.permissions) element("permissions").append(choice(name));
@@ -29,7 +31,7 @@ function choice(name) {
 async function more() {
   const note = element("keys-note");
   try {
-    const page = await get(`/keys?limit=20${next ? `&next=${encodeURIComponent(next)}` : ""}`);
+    const { body: page } = await read(`/keys?limit=20${next ? `&next=${encodeURIComponent(next)}` : ""}`);
     next = page.next;
     element("more").hidden = !page.has_more;
     element("keys").append(...page.data.map(item));
@@ -44,7 +46,7 @@ async function create(event) {
   const form = event.target;
   const given = new FormData(form);
   const body = { name: given.get("name"), permissions: given.getAll("permission") };
-  if (given.get("expires")) body.expires = new Date(given.get("expires")).toISOString();
+  if (expires.moment) body.expires = expires.moment;
   if (given.get("rate")) body.rate = Number(given.get("rate"));
   const networks = given.get("networks").split(",").map((each) => each.trim()).filter(Boolean);
   if (networks.length) body.networks = networks;
@@ -54,11 +56,15 @@ async function create(event) {
     return;
   }
   try {
-    const key = await (await send("/keys", "POST", body)).json();
+    const { body: key } = await write("POST", "/keys", body);
+    element("keys").prepend(item(key));
+    if (key.api_key === null) {
+      element("refused").textContent = t("The key was created, but its text was lost on the way: revoke it, and create another.");
+      return;
+    }
     element("text").textContent = key.api_key;
     element("created").hidden = false;
     element("created").focus();
-    element("keys").prepend(item(key));
     form.reset();
   } catch (error) {
     element("refused").textContent = said(error);
@@ -109,7 +115,7 @@ async function remove(shown, buttons, key) {
   const trouble = element("trouble");
   trouble.hidden = true;
   try {
-    await send(`/keys/${encodeURIComponent(key.key_id)}`, "DELETE");
+    await write("DELETE", `/keys/${encodeURIComponent(key.key_id)}`);
     element("keys").replaceChildren();
     next = null;
     await more();
@@ -128,14 +134,4 @@ async function copy() {
   } catch {
     getSelection().selectAllChildren(element("text"));
   }
-}
-
-function send(path, method, body) {
-  const options = { method };
-  if (body) Object.assign(options, { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
-  return open(path, options);
-}
-
-function said(error) {
-  return error instanceof Refused ? error.message : t("The service cannot be reached. Try again.");
 }

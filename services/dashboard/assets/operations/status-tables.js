@@ -2,6 +2,7 @@
 
 import { setCommandOptions, showAdvice } from "./advice.js";
 import { follow, make, setText } from "../keyed-elements.js";
+import { clock } from "../service-clock.js";
 import { element } from "../shell.js";
 import { date, decimal, number, plural, share, span, time } from "../formatting.js";
 import { mark, t } from "../texts.js";
@@ -69,7 +70,7 @@ export const duration = (seconds) => (seconds < 60 ? `${seconds ? decimal(second
 function when(text) {
   const at = Date.parse(text ?? "");
   if (Number.isNaN(at)) return "";
-  return new Date(at).toDateString() === new Date().toDateString() ? time(at) : date(at);
+  return new Date(at).toDateString() === new Date(clock.now()).toDateString() ? time(at) : date(at);
 }
 
 /** Shows a status from `/operations/status`; with `everything` also partitions without problems. */

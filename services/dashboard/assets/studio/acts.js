@@ -1,12 +1,15 @@
 // The acts of a contest: new ones from pictures, a table or by hand; their order; changes; disqualification.
 
+import { readDelimited } from "../delimited-text.js";
 import { initials } from "../formatting.js";
 import { follow, make } from "../keyed-elements.js";
 import { element } from "../page-elements.js";
+import { changesOf, RecordForm, send } from "../record-form.js";
+import { read, recordAt, said, write } from "../requests.js";
 import { mark, t } from "../texts.js";
 import { isBlank } from "../visible-text.js";
 import * as words from "../formatting.js";
-import { read, said, write } from "./requests.js";
+import { ACT_FIELDS } from "./fields.js";
 
 const PICTURES = ["image/png", "image/jpeg", "image/webp", "image/gif"];
 const EDGE_PX = 60; // so near to the window's edge a drag scrolls
@@ -14,14 +17,72 @@ const SCROLL_PX = 16;
 const ACTS = { one: mark("{n} act"), many: mark("{n} acts") };
 const UNSAVED = { one: mark("{n} act is not saved yet."), many: mark("{n} acts are not saved yet.") };
 
+/** An act, in a form that is filled from its record; without one it is new. */
+class Act {
+  file = null; // a picture that is not stored yet
+  #chosen = ""; // the picture that the user has chosen, as data
+
+  constructor(id, record, { title = "", story = "", file = null, picture = "" } = {}) {
+    Object.assign(this, { id, file });
+    this.form = new RecordForm(ACT_FIELDS, record, null, record ? {} : { title, story });
+    this.#chosen = picture;
+  }
+
+  get record() {
+    return this.form.record;
+  }
+
+  get title() {
+    return this.form.text("title");
+  }
+
+  get story() {
+    return this.form.text("story");
+  }
+
+  /** The address of the picture to show. */
+  get picture() {
+    const image = this.form.text("image");
+    return this.#chosen || (image && `/media/image/${encodeURIComponent(image)}?size=thumb`);
+  }
+
+  get isUnsaved() {
+    return !this.record || Boolean(this.file) || this.form.edited.length > 0;
+  }
+
+  get path() {
+    return `/participants/${encodeURIComponent(this.id)}`;
+  }
+
+  async choose(file) {
+    Object.assign(this, { file });
+    this.#chosen = await dataUrl(file);
+  }
+
+  /** Saves what was edited, or the new act, in the contest at `path`; returns whether it is saved, else there are conflicts. */
+  async save(path) {
+    if (this.file) {
+      this.form.edit("image", await upload(this.file));
+      this.file = null;
+    }
+    if (!this.record) {
+      await this.form.create((body) => write("POST", `${path}/participants`, body));
+      this.id = this.record.key;
+    }
+    return this.form.save(recordAt(this.path));
+  }
+}
+
 export class Acts {
   /**
-   * `changed` is called after each change, `judged` after that of a status, `ordered` with the contest that has a new
-   * order; `report` shows what went wrong, or nothing.
+   * `contest` has the contest's `record` and its `etag`. `changed` is called after each change, `judged` after that of a
+   * status, `ordered` with the contest that has a new order, `conflicted` when acts were changed elsewhere, too; `report`
+   * shows what went wrong, or nothing.
    */
-  constructor(contestKey, { changed, judged, ordered, report, hasBegun, isOver }) {
-    Object.assign(this, { changed, judged, ordered, report, hasBegun, isOver, items: [], made: 0, saved: [] });
+  constructor(contest, contestKey, { changed, conflicted, judged, ordered, report }) {
+    Object.assign(this, { contest, changed, conflicted, judged, ordered, report, items: [], made: 0, saved: [] });
     this.path = `/contests/${encodeURIComponent(contestKey)}`;
+    this.order = contest.record.running_order;
     const drop = element("drop").parentElement;
     drop.addEventListener("dragover", (event) => event.preventDefault());
     drop.addEventListener("drop", (event) => (event.preventDefault(), this.addPictures(event.dataTransfer.files)));
@@ -32,8 +93,20 @@ export class Acts {
     element("save-acts").addEventListener("click", () => this.save());
   }
 
-  /** Reads all acts of the contest, in its running order. */
-  async load({ running_order: order }) {
+  hasBegun() {
+    return ["running", "finished"].includes(this.contest.record.phase);
+  }
+
+  /** What was edited here and elsewhere. */
+  get conflicts() {
+    const labels = { title: t("Name"), story: t("Text"), image: t("Picture") };
+    return this.items.flatMap(({ form, title }) =>
+      form.conflicts.map(({ name, text, theirs }) => ({ form, name, label: `${title || "…"}: ${labels[name]}`, mine: text, theirs })),
+    );
+  }
+
+  /** Reads all acts of the contest, in its running order; what was edited stays, and so do new ones. */
+  async load() {
     const found = [];
     let next = "";
     do {
@@ -41,28 +114,33 @@ export class Acts {
       found.push(...body.data);
       next = body.has_more ? `&next=${encodeURIComponent(body.next)}` : "";
     } while (next);
+    const order = this.contest.record.running_order;
     this.order = order;
     const place = ({ key }) => (order.includes(key) ? order.indexOf(key) : order.length);
     found.sort((one, other) => place(one) - place(other));
     this.saved = found.map(({ key }) => key);
-    const added = this.items.filter((item) => !item.record);
-    for (const child of [...element("acts").children]) if (added.every(({ id }) => id !== child.dataset.key)) child.remove();
-    const items = found.map((record) => ({ id: record.key, record, title: record.title ?? "", story: record.story ?? "", picture: record.image_key ? `/media/image/${encodeURIComponent(record.image_key)}?size=thumb` : "" }));
-    this.items = [...items, ...added]; // those that were added while these were read, too
+    const known = new Map(this.items.map((item) => [item.id, item]));
+    const items = found.map((record) => {
+      const item = known.get(record.key) ?? new Act(record.key, record);
+      item.form.follow(record, null);
+      return item;
+    });
+    this.items = [...items, ...this.items.filter((item) => !item.record)];
     this.show();
   }
 
   add(values, isFocused = false) {
-    const item = { id: `new-${(this.made += 1)}`, title: "", story: "", picture: "", ...values };
+    const item = new Act(`new-${(this.made += 1)}`, null, values);
     this.items.push(item);
     this.show();
     if (isFocused) document.querySelector(`[data-key="${item.id}"] input`).focus();
   }
 
+  /** Adds the acts of a table: a row for each, its name, and the text after a tab. */
   addTable(text) {
-    for (const line of text.split(/\r?\n/)) {
-      const [title, story = ""] = line.split("\t").map((part) => part.trim());
-      if (!isBlank(title)) this.add({ title, story });
+    for (const row of readDelimited(text)) {
+      const [title, story = ""] = row.map((cell) => cell.trim());
+      if (!isBlank(title)) this.add({ title: title.replaceAll(/\s+/g, " "), story });
     }
   }
 
@@ -76,25 +154,16 @@ export class Acts {
     this.report("");
     element("save-acts").disabled = true;
     try {
-      for (const item of this.items.filter((each) => isUnsaved(each))) {
-        [item.title, item.story] = [item.title.trim(), item.story.trim()];
-        const body = { title: item.title, story: item.story || null };
-        if (item.file) {
-          body.image_key = await upload(item.file);
-          delete item.file;
-          item.image = body.image_key;
-        } else if (item.image) body.image_key = item.image;
-        const path = item.record ? `/participants/${encodeURIComponent(item.id)}` : `${this.path}/participants`;
-        item.record = await write(item.record ? "PATCH" : "POST", path, body);
-        if (!this.saved.includes(item.record.key)) this.saved.push(item.record.key);
-        item.id = item.record.key;
-        delete item.image;
+      for (const item of this.items.filter((each) => each.isUnsaved)) {
+        await item.save(this.path);
+        if (!this.saved.includes(item.id)) this.saved.push(item.id);
       }
       if (this.isReordered) await this.saveOrder();
     } catch (error) {
       this.report(said(error));
     }
     this.show();
+    this.conflicted();
   }
 
   /** Whether the order shown is another one than that of the contest, where new acts come last. */
@@ -106,16 +175,16 @@ export class Acts {
 
   /** Saves the whole order at once, unless somebody else has changed it meanwhile: then that one is shown. */
   async saveOrder() {
-    const { body: contest, etag } = await read(this.path);
-    if (contest.running_order.join() !== this.order.join()) {
-      await this.load(contest);
+    const [change] = changesOf({ running_order: this.order }, [[["running_order"], this.items.map(({ id }) => id)]]);
+    const sent = await send(() => [change], this.contest, recordAt(this.path));
+    await this.ordered(sent);
+    if (sent.conflicts.length > 0) {
+      await this.load();
       this.report(t("The order has been changed elsewhere. It is shown now; yours is not saved."));
       return;
     }
-    const saved = await write("PATCH", this.path, { running_order: this.items.map(({ id }) => id) }, { "If-Match": etag });
-    this.order = saved.running_order;
+    this.order = sent.record.running_order;
     this.saved = [...this.order];
-    await this.ordered(saved);
   }
 
   show() {
@@ -125,9 +194,9 @@ export class Acts {
   }
 
   state() {
-    const unsaved = this.items.filter(isUnsaved);
+    const unsaved = this.items.filter((item) => item.isUnsaved);
     const { isReordered } = this;
-    element("save-acts").disabled = (unsaved.length === 0 && !isReordered) || unsaved.some((item) => isBlank(item.title));
+    element("save-acts").disabled = (unsaved.length === 0 && !isReordered) || unsaved.some(({ form, title }) => form.edited.includes("title") && isBlank(title));
     const open = [unsaved.length ? words.plural(unsaved.length, UNSAVED) : "", isReordered ? t("The order is not saved yet.") : ""];
     element("unsaved").textContent = open.filter(Boolean).join(" ");
     this.changed();
@@ -135,10 +204,15 @@ export class Acts {
 
   create(item) {
     const face = make("span", { className: "act-face" });
-    const title = make("input", { className: "act-title", maxLength: 200, required: true, value: item.title });
-    const story = make("input", { className: "act-story", maxLength: 2000, placeholder: t("Text"), value: item.story });
-    title.addEventListener("input", () => ((item.title = title.value), this.state(), name()));
-    story.addEventListener("input", () => ((item.story = story.value), this.state()));
+    const title = make("input", { className: "act-title", maxLength: 200, required: true });
+    const story = make("textarea", { className: "act-story", maxLength: 2000, rows: 1, placeholder: t("Text") });
+    title.addEventListener("input", () => (item.form.edit("title", title.value), this.state(), name()));
+    story.addEventListener("input", () => (item.form.edit("story", story.value), this.state()));
+    const fill = () => Object.entries({ title, story }).forEach(([field, input]) => {
+      if (input.value === item.form.text(field)) return;
+      input.value = item.form.text(field);
+      item.form.showAs(field, input.value);
+    });
     const [place, grip, up, down] = [make("span", { className: "act-number" }), this.grip(item), this.mover(item, "↑", -1), this.mover(item, "↓", 2)];
     const name = () => {
       const at = this.items.indexOf(item);
@@ -153,17 +227,17 @@ export class Acts {
     choose.addEventListener("change", async () => {
       const [file] = choose.files;
       if (!file) return;
-      Object.assign(item, { file, picture: await dataUrl(file) });
+      await item.choose(file);
       this.show();
     });
     const picture = make("label", { className: "button" }, make("span", {}, t("Picture")), choose);
     const child = make("li", {}, make("div", { className: "act-place" }, grip, place, up, down), face, make("div", { className: "act-texts" }, title, story), make("span", { className: "chip", hidden: true }), make("div", { className: "buttons" }), picture);
-    Object.assign(child, { named: name });
+    Object.assign(child, { filled: () => (fill(), name()) });
     return child;
   }
 
   shown(child, item) {
-    child.named();
+    child.filled();
     const [, face, , chip, buttons] = child.children;
     const image = item.picture ? make("img", { src: item.picture, alt: "" }) : initials(item.title || "?");
     if (face.dataset.of !== item.picture + item.title) face.replaceChildren(image);
@@ -234,19 +308,19 @@ export class Acts {
   /** Buttons of an act that is saved: it is disqualified or admitted, and removed before people can vote for it. */
   judging(item, place) {
     const isOut = item.record.status === "rejected";
-    const name = item.title;
+    const named = (text) => () => t(text, { name: item.title });
     const judge = isOut
-      ? this.asking(item, place, t("Admit again"), t("Admit {name}", { name }), () => this.effect(item, isOut), () => this.judge(item, "approved"))
-      : this.asking(item, place, t("Disqualify"), t("Disqualify {name}", { name }), () => this.effect(item, isOut), () => this.judge(item, "rejected"));
+      ? this.asking(item, place, t("Admit again"), named(mark("Admit {name}")), () => this.effect(item, isOut), () => this.judge(item, "approved"))
+      : this.asking(item, place, t("Disqualify"), named(mark("Disqualify {name}")), () => this.effect(item, isOut), () => this.judge(item, "rejected"));
     const removal = () => t("It is deleted with its text and picture.");
-    return this.hasBegun() ? [judge] : [judge, this.asking(item, place, t("Remove"), t("Remove {name}", { name }), removal, () => this.remove(item))];
+    return this.hasBegun() ? [judge] : [judge, this.asking(item, place, t("Remove"), named(mark("Remove {name}")), removal, () => this.remove(item))];
   }
 
   /** A button that says what it does, and asks, before it acts. */
   asking(item, place, text, sure, effect, act) {
     const button = make("button", { type: "button" }, text);
     button.addEventListener("click", async () => {
-      const yes = make("button", { type: "button", className: "danger" }, sure);
+      const yes = make("button", { type: "button", className: "danger" }, sure());
       const no = make("button", { type: "button" }, t("Cancel"));
       yes.addEventListener("click", act);
       no.addEventListener("click", () => (place.replaceChildren(...this.judging(item, place)), place.firstChild.focus()));
@@ -259,7 +333,7 @@ export class Acts {
   async remove(item) {
     this.report("");
     try {
-      await write("DELETE", `/participants/${encodeURIComponent(item.id)}`);
+      await write("DELETE", item.path);
       this.items = this.items.filter((each) => each !== item);
     } catch (error) {
       this.report(said(error));
@@ -271,7 +345,7 @@ export class Acts {
   /** Says what a disqualification changes. */
   async effect(item, isOut) {
     if (isOut) return t("Its votes count again.");
-    const after = this.isOver() ? t("The contest is over: it takes effect with a reopening.") : "";
+    const after = this.contest.record.phase === "finished" ? t("The contest is over: it takes effect with a reopening.") : "";
     try {
       const { body } = await read(`${this.path}/vote_updates`);
       const count = body.participants[item.id]?.count ?? 0;
@@ -286,7 +360,10 @@ export class Acts {
   async judge(item, status) {
     this.report("");
     try {
-      item.record = await write("PATCH", `/participants/${encodeURIComponent(item.id)}`, { status });
+      const changes = changesOf(item.record, [[["status"], status]]);
+      const { record, etag, conflicts } = await send(() => changes, item.form, recordAt(item.path));
+      item.form.follow(record, etag);
+      if (conflicts.length > 0) this.report(t("Somebody else has changed this, too. It is shown now; press again if it shall be."));
       this.judged();
     } catch (error) {
       this.report(said(error));
@@ -295,15 +372,11 @@ export class Acts {
   }
 }
 
-function isUnsaved({ record, title, story, file, image }) {
-  return !record || Boolean(file || image) || title !== (record.title ?? "") || story !== (record.story ?? "");
-}
-
 /** Stores a picture, and returns its key. */
 export async function upload(file) {
   const form = new FormData();
   form.append("file", file);
-  return (await write("POST", "/images", form)).key;
+  return (await write("POST", "/images", form)).body.key;
 }
 
 /** Reads a picture; the security policy admits no addresses of files. */

@@ -4,8 +4,10 @@ import { make } from "../keyed-elements.js";
 import { element } from "../page-elements.js";
 import { mark, t } from "../texts.js";
 import * as words from "../formatting.js";
-import { read, said, serviceTime, write } from "./requests.js";
-import { moment } from "./rules.js";
+import { changesOf, send } from "../record-form.js";
+import { read, recordAt, said, write } from "../requests.js";
+import { clock } from "../service-clock.js";
+import { TimeField } from "../time-field.js";
 
 const SENTENCES = {
   setup: mark("The contest is in setup: the public does not see it yet."),
@@ -15,26 +17,26 @@ const SENTENCES = {
 };
 
 export class Control {
-  /** `permissions` are the session's; `changed` gets the contest after each change. */
-  constructor(key, permissions, { changed, report }) {
-    Object.assign(this, { permissions, changed, report, path: `/contests/${encodeURIComponent(key)}`, key });
-    element("reopening").addEventListener("submit", (event) => (event.preventDefault(), this.reopen(event.target)));
+  /** `contest` has the `record` and its `etag`; `permissions` are the session's; `changed` gets both after each change. */
+  constructor(contest, key, permissions, { changed, report }) {
+    Object.assign(this, { contest, permissions, changed, report, path: `/contests/${encodeURIComponent(key)}`, key });
+    this.newEnd = new TimeField(element("reopening").elements.end);
+    element("reopening").addEventListener("submit", (event) => (event.preventDefault(), this.reopen()));
     this.askDeletion();
   }
 
   /** Shows what can be done with the contest as it is. */
-  async show(contest) {
-    this.contest = contest;
-    const { phase, contest_config: config } = contest;
+  async show() {
+    const { phase, contest_config: config } = this.contest.record;
     element("phase").hidden = false;
     element("phase").textContent = t(words.PHASES[phase]);
     element("phase").className = phase === "running" ? "chip good" : "chip";
     const until = phase === "running" && config.end ? ` ${t("It closes {time}.", { time: words.date(Date.parse(config.end)) })}` : "";
     element("state").textContent = `${t(SENTENCES[phase])}${until}`;
     const buttons = [];
-    if (phase === "setup") buttons.push(this.button(t("Announce to the public"), () => this.change({ publish: this.now() })));
+    if (phase === "setup") buttons.push(this.button(t("Announce to the public"), () => this.change([[["publish"], this.now()]])));
     if (phase === "setup" || phase === "announced") buttons.push(this.asking(t("Open now"), t("People can vote at once."), t("Open voting"), () => this.openNow(), "primary"));
-    if (phase === "running") buttons.push(this.asking(t("Close now"), t("Later votes do not count."), t("Close voting"), () => this.change({ contest_config: { end: this.now() } }), "danger"));
+    if (phase === "running") buttons.push(this.asking(t("Close now"), t("Later votes do not count."), t("Close voting"), () => this.change([[["contest_config", "end"], this.now()]]), "danger"));
     if (phase === "finished" && config.result_release === "by_hand") buttons.push(...(await this.releasing()));
     element("control").replaceChildren(...buttons);
     element("reopening").hidden = phase !== "finished";
@@ -43,25 +45,34 @@ export class Control {
 
   /** The service's time, never ahead of it: a contest that opens now is open when the answer comes. */
   now() {
-    return new Date(serviceTime()).toISOString();
+    return new Date(clock.now()).toISOString();
   }
 
   openNow() {
-    const { start, end } = this.contest.contest_config;
+    const { publish, contest_config: { start, end } } = this.contest.record;
     const now = this.now();
-    const config = { start: start && start < now ? start : now };
-    if (end && end <= now) config.end = null;
-    return this.change({ ...(this.contest.publish && this.contest.publish < now ? {} : { publish: now }), contest_config: config });
+    const isPast = (time) => Boolean(time) && Date.parse(time) <= Date.parse(now);
+    const members = [];
+    if (!isPast(publish)) members.push([["publish"], now]);
+    if (!isPast(start)) members.push([["contest_config", "start"], now]);
+    if (isPast(end)) members.push([["contest_config", "end"], null]);
+    return this.change(members);
   }
 
-  async change(body) {
-    await this.attempt(async () => this.changed(await write("PATCH", this.path, body)));
+  /** Changes members of the contest, unless somebody else has changed them since they were shown. */
+  async change(members) {
+    await this.attempt(async () => {
+      const changes = changesOf(this.contest.record, members);
+      const sent = await send(() => changes, this.contest, recordAt(this.path));
+      await this.changed(sent);
+      if (sent.conflicts.length > 0) this.report(t("Somebody else has changed this, too. It is shown now; press again if it shall be."));
+    });
   }
 
   /** Says what a reopening changes in the result; nothing if it changes nothing, or the key may not see it. */
   async previewReopening() {
     let lines = [];
-    if (this.contest.phase === "finished" && this.permissions.includes("results:read"))
+    if (this.contest.record.phase === "finished" && this.permissions.includes("results:read"))
       try {
         const { body } = await read(`${this.path}/reopen`);
         const differs = ({ before, after }) => before.count !== after.count || before.rank !== after.rank;
@@ -76,10 +87,11 @@ export class Control {
     element("reopening-effect").hidden = lines.length === 0;
   }
 
-  async reopen(form) {
-    await this.attempt(async () =>
-      this.changed(await write("POST", `${this.path}/reopen`, { end: moment(form.elements.end.value) })),
-    );
+  async reopen() {
+    await this.attempt(async () => {
+      const { body, etag } = await write("POST", `${this.path}/reopen`, { end: this.newEnd.moment });
+      await this.changed({ record: body, etag });
+    });
   }
 
   /** The button that releases the result, or that it is released. */
@@ -89,7 +101,13 @@ export class Control {
       const { body, etag } = await read(`${this.path}/show`);
       if (body.is_released) return [make("p", { className: "chip good" }, t("The result is released."))];
       const { contest_key: _, updated: __, held_at: ___, released_at: ____, ...show } = body;
-      const release = () => this.attempt(async () => (await write("PUT", `${this.path}/show`, { ...show, is_released: true }, { "If-Match": etag }), this.show(this.contest)));
+      const release = () => this.attempt(async () => {
+        try {
+          await write("PUT", `${this.path}/show`, { ...show, is_released: true }, { "If-Match": etag });
+        } finally {
+          await this.show(); // also after a desk has changed the show: the next press releases that one
+        }
+      });
       return [this.asking(t("Release the result"), t("The public sees it at once."), t("Release"), release, "primary")];
     } catch (error) {
       return [make("p", { className: "error" }, said(error))];
@@ -135,7 +153,7 @@ export class Control {
       };
       const last = this.button(t("Delete for good"), () => this.remove(), "danger");
       if (votes === "") return place.replaceChildren(t("Nobody has voted in it."), last, cancel());
-      const first = this.button(t("Delete it with its votes"), () => place.replaceChildren(make("strong", { role: "status" }, t("Really delete “{title}”, {votes}? An operator can restore it.", { title: this.contest.title || this.key, votes })), last, cancel()), "danger");
+      const first = this.button(t("Delete it with its votes"), () => place.replaceChildren(make("strong", { role: "status" }, t("Really delete “{title}”, {votes}? An operator can restore it.", { title: this.contest.record.title || this.key, votes })), last, cancel()), "danger");
       return place.replaceChildren(make("span", { role: "status" }, t("{votes} were cast in this contest.", { votes })), first, cancel());
     });
     place.replaceChildren(ask);

@@ -7,19 +7,28 @@ import { t } from "../texts.js";
 import * as words from "../formatting.js";
 import { saveCsv } from "../contest/export.js";
 import { placesOf } from "../participant-ranks.js";
+import { noteWrites, read, recordAt, said, write } from "../requests.js";
+import { RecordForm } from "../record-form.js";
+import { clock } from "../service-clock.js";
 import { Acts, dataUrl, upload } from "./acts.js";
+import { showConflicts } from "./conflicts.js";
 import { Control } from "./control.js";
-import { read, said, serviceTime, write } from "./requests.js";
-import { bodyOf, fill, fillTimes, follow } from "./rules.js";
+import { showLine } from "./curl-lines.js";
+import { contestFields } from "./fields.js";
+import { RulesForm } from "./rules.js";
 
 const WRITE = "content:write";
 const MOST_ON_WALL = 12;
+const FIELDS = contestFields((n) => t("Place {n}", { n }));
 const form = element("contest");
+const rules = new RulesForm(form);
 const key = location.pathname.endsWith("/edit") ? decodeURIComponent(location.pathname.split("/")[3]) : "";
-let contest = null;
+const path = `/contests/${encodeURIComponent(key)}`;
+let contest = new RecordForm(FIELDS);
 let acts = null;
 let control = null;
 
+noteWrites(showLine);
 const who = await start();
 if (who.permissions.includes(WRITE)) await openStudio();
 else {
@@ -29,20 +38,21 @@ else {
 
 async function openStudio() {
   element("zone").textContent = t("Times are those of this device ({zone}).", { zone: words.zone() });
-  form.addEventListener("input", () => ((form.dataset.edited = "yes"), follow(form), preview()));
+  form.addEventListener("input", () => (rules.read(contest), preview()));
   form.addEventListener("submit", save);
   element("picture").addEventListener("change", async ({ target: { files } }) => files[0] && showPicture(await dataUrl(files[0])));
   if (key) {
     try {
-      contest = (await read(`/contests/${encodeURIComponent(key)}`)).body;
+      const { body, etag } = await read(path);
+      contest = new RecordForm(FIELDS, body, etag);
     } catch (error) {
       report(said(error));
       return;
     }
   }
-  fill(form, contest);
+  rules.show(contest, contest.names);
   element("studio").hidden = false;
-  if (contest) await edit();
+  if (key) await edit();
 }
 
 /** Shows what belongs to a contest that exists. */
@@ -50,46 +60,51 @@ async function edit() {
   element("beside").hidden = false;
   element("links").hidden = false;
   element("save-csv").addEventListener("click", saveTable);
-  element("show-page").href = `/dashboard/contests/${encodeURIComponent(key)}`;
+  element("show-page").href = `/dashboard${path}`;
   element("save").textContent = t("Save the contest");
-  control = new Control(key, who.permissions, { report, changed: shown });
-  acts = new Acts(key, { report, ordered: shown, changed: preview, judged: () => control.previewReopening(), hasBegun: () => ["running", "finished"].includes(contest.phase), isOver: () => contest.phase === "finished" });
-  await shown(contest);
+  control = new Control(contest, key, who.permissions, { report, changed: follow });
+  acts = new Acts(contest, key, { report, conflicted: showAllConflicts, ordered: follow, changed: preview, judged: () => control.previewReopening() });
+  await shown();
   try {
-    await acts.load(contest);
+    await acts.load();
   } catch (error) {
     report(said(error));
   }
 }
 
-async function shown(changed) {
-  contest = changed;
-  element("heading").textContent = contest.title || key;
-  document.title = `${contest.title || key} · Tallykeeper`;
-  if (!element("picture").files.length) showPicture(contest.image?.key ? `/media/image/${encodeURIComponent(contest.image.key)}?size=thumb` : "");
-  if (form.dataset.edited) fillTimes(form, contest);
-  else fill(form, contest);
-  await control.show(contest);
+/** Takes over the contest as it was read or written beside the form, whose edited fields stay. */
+async function follow({ record, etag }) {
+  rules.show(contest, contest.follow(record, etag));
+  await shown();
+}
+
+async function shown() {
+  const { title } = contest.record;
+  const image = contest.text("image");
+  element("heading").textContent = title || key;
+  document.title = `${title || key} · Tallykeeper`;
+  if (!element("picture").files.length) showPicture(image && `/media/image/${encodeURIComponent(image)}?size=thumb`);
+  await control.show();
   acts.show();
 }
 
 async function save(event) {
   event.preventDefault();
   report("");
+  rules.read(contest);
+  if (!rules.isValid(contest)) return;
   element("save").disabled = true;
   try {
-    if (!contest) {
-      const made = await write("POST", "/contests", await body());
-      location.assign(`/dashboard/contests/${encodeURIComponent(made.key)}/edit`);
-      return;
-    }
-    const changes = await body();
-    if (contest.phase === "finished") delete changes.contest_config.start, delete changes.contest_config.end;
-    const saved = await write("PATCH", `/contests/${encodeURIComponent(key)}`, changes);
-    element("picture").value = "";
-    delete form.dataset.edited;
-    await shown(saved);
-    tell(t("Saved."));
+    const [file] = element("picture").files;
+    if (file) contest.edit("image", await upload(file));
+    element("picture").value = ""; // its key is kept if what follows fails
+    if (!key) return await create();
+    if (contest.edited.length === 0) return tell(t("There is nothing to save."));
+    const isSaved = await contest.save(recordAt(path));
+    rules.show(contest, contest.names);
+    await shown();
+    if (isSaved) tell(t("Saved."));
+    showAllConflicts();
   } catch (error) {
     report(said(error));
   } finally {
@@ -97,11 +112,25 @@ async function save(event) {
   }
 }
 
-/** Returns the contest that the form describes, with the picture that was chosen, which is stored first. */
-async function body() {
-  const [file] = element("picture").files;
-  const image = file ? { image: { key: await upload(file) } } : {};
-  return { ...bodyOf(form), ...image };
+async function create() {
+  if (contest.record === null) await contest.create((body) => write("POST", "/contests", body));
+  const made = `/contests/${encodeURIComponent(contest.record.key)}`;
+  await contest.save(recordAt(made)); // what was edited since the first attempt
+  location.assign(`/dashboard${made}/edit`);
+}
+
+/** Shows what was edited here and elsewhere, of the contest and of acts. */
+function showAllConflicts() {
+  const ofContest = contest.conflicts.map(({ name, text, theirs }) => {
+    const [mine, other] = [text, theirs].map((each) => rules.inWords(name, each));
+    return { form: contest, name, label: rules.label(name), mine, theirs: other };
+  });
+  showConflicts([...ofContest, ...(acts?.conflicts ?? [])], (settled, name) => {
+    if (settled === contest) rules.show(contest, [name]);
+    else acts.show();
+    preview();
+    showAllConflicts();
+  });
 }
 
 function showPicture(address) {
@@ -113,10 +142,10 @@ function showPicture(address) {
 async function saveTable() {
   report("");
   try {
-    const { body: counts } = await read(`/contests/${encodeURIComponent(key)}/vote_updates?details=true`);
+    const { body: counts } = await read(`${path}/vote_updates?details=true`);
     const people = counts.participants;
     const rows = placesOf(counts, (act) => counts.running_order.indexOf(act)).map((place) => ({ ...place, name: people[place.key].title ?? "" }));
-    saveCsv({ title: counts.title ?? "", counts, rows, time: serviceTime() });
+    saveCsv({ title: counts.title ?? "", counts, rows, time: clock.now() });
   } catch (error) {
     report(said(error));
   }

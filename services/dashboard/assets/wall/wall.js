@@ -13,7 +13,8 @@ import { ahead, figures, Movement } from "../participant-ranks.js";
 import { Participants } from "../participants.js";
 import { Ranking } from "../ranking-list.js";
 import { Rate } from "../rate.js";
-import { Refused } from "../session.js";
+import { clock } from "../service-clock.js";
+import { Refused, refused } from "../session.js";
 import { listen } from "../stream.js";
 import { t, translate } from "../texts.js";
 
@@ -28,7 +29,6 @@ const state = {
   standing: null, // the last `phase` event; null while the show's state is not known
   board: null, // the last `board` event
   link: "connecting", // or "live", "stale", "lost"
-  ahead: 0, // how far the service's clock is ahead of this one, in ms
 };
 let pending = 0;
 
@@ -38,20 +38,19 @@ const movement = new Movement();
 const pages = new Pages(element("ranking"));
 const ranking = new Ranking(element("ranking"), () => {});
 
-const now = () => Date.now() + state.ahead;
 const fetched = (path, options = {}) =>
   fetch(path, { ...options, headers: { ...options.headers, ...(LINK ? { "Tally-Link": LINK } : {}) } });
 
 async function open(options) {
   const answer = await fetched(`${PATH}/show/stream`, options);
-  if (!answer.ok) throw new Refused(answer.status, await answer.json().catch(() => ({})));
+  if (!answer.ok) throw await refused(answer);
   return answer;
 }
 
 function received(event, data) {
   if (event === "gone") return forget();
   if (event === "phase") {
-    state.ahead = Date.parse(data.server_time) - Date.now();
+    clock.set(data.server_time);
     if (data.hidden) forgetCounts();
     state.standing = data;
   } else if (event === "details") people.update(data);
@@ -103,7 +102,7 @@ function show() {
 
 function showRows() {
   const rows = rowsOf();
-  if (LAYOUT) LAYOUT(element("stage"), { rows, board: state.board, standing: state.standing, now: now() });
+  if (LAYOUT) LAYOUT(element("stage"), { rows, board: state.board, standing: state.standing, now: clock.now() });
   else showRanking(rows);
   fitTexts();
 }
@@ -156,7 +155,7 @@ function showMarks() {
 function showClock() {
   const { standing } = state;
   if (standing === null) return;
-  const span = (time) => words.span(Date.parse(time) - now());
+  const span = (time) => words.span(Date.parse(time) - clock.now());
   let text = "";
   if (standing.phase === "announced" && standing.start) text = t("starts in {span}", { span: span(standing.start) });
   if (standing.phase === "running" && standing.end) text = t("ends in {span}", { span: span(standing.end) });
@@ -258,7 +257,6 @@ for (;;) {
   try {
     await listen(open, {
       received,
-      alive() {},
       connected: () => rate.forget(),
       lost() {
         state.link = "lost";

@@ -1,0 +1,35 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { readDelimited } from "../../../../services/dashboard/assets/delimited-text.js";
+
+const CELLS = ["", "Ada", "two\nlines", 'a "quote"', '"', "tab\there", "\r\n", " Åse ", "=1+1", '"Weird Al" Yankovic'];
+
+test("a quoted cell may have line breaks and separators", () => {
+  const table = 'Ada\t"Norway\nsince 1990"\r\nBob\t"says ""hi"""\r\n';
+  assert.deepEqual(readDelimited(table), [["Ada", "Norway\nsince 1990"], ["Bob", 'says "hi"']]);
+  assert.deepEqual(readDelimited('"a,b",c', ","), [["a,b", "c"]]);
+});
+
+test("a quote in a name, and one that is never closed, are letters", () => {
+  assert.deepEqual(readDelimited('"Weird Al" Yankovic\tUSA\n12" Disco\n"Open\nNext'), [
+    ['"Weird Al" Yankovic', "USA"],
+    ['12" Disco'],
+    ['"Open'],
+    ["Next"],
+  ]);
+});
+
+test("empty lines and cells stay", () => {
+  assert.deepEqual(readDelimited(""), [[""]]);
+  assert.deepEqual(readDelimited("a\t\n\nb"), [["a", ""], [""], ["b"]]);
+});
+
+test("what is written is read", () => {
+  const quoted = (cell) => (/["\t\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
+  for (const one of CELLS)
+    for (const other of CELLS) {
+      const rows = [[one, other], [other, one, "end"]];
+      assert.deepEqual(readDelimited(rows.map((row) => row.map(quoted).join("\t")).join("\r\n")), rows);
+    }
+});
