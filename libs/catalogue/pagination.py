@@ -4,11 +4,12 @@ import base64
 import binascii
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from libs.catalogue.resource_definition import Resource
+from libs.concurrency.turns import in_turns
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import no_token
 from libs.views.catalogue.catalogue_views import CatalogueViews, Order
@@ -20,6 +21,10 @@ SCAN_SIZE: Final = 100
 """Records per read of a long page, or with a filter."""
 MAX_SCANNED: Final = 2_000
 """Maximum number of records scanned for a page; then it ends, possibly short, with a token to continue."""
+PAGE_BYTES: Final = 2 << 20
+"""Size of a page's records; a page ends before the record that would exceed it, but has one at least."""
+SCANNED_BYTES: Final = 8 * PAGE_BYTES
+"""Size of the records scanned for a page."""
 _NUMBER: Final = re.compile(r"[0-9]{1,16}")
 _SORTED: Final = re.compile(r"[^\x00]{1,64}\x00[A-Za-z0-9_.~-]{1,130}")
 _RANK: Final = re.compile(r"([0-9]{1,16})\.([0-9]{1,16})")
@@ -68,7 +73,7 @@ async def read_page(views: CatalogueViews, account: str, row: Resource, parent: 
     that the list is sorted by."""
     after = "" if request.next is None else _after(request.next, request.order)
     found: list[Stored] = []
-    scanned = 0
+    page_bytes, scanned, scanned_bytes = 0, 0, 0
     while True:
         most = SCAN_SIZE if request.tags or request.fits else min(request.limit, SCAN_SIZE)
         batch = await views.page(
@@ -79,18 +84,33 @@ async def read_page(views: CatalogueViews, account: str, row: Resource, parent: 
             after=after,
             since=request.updated_since,
             limit=most + 1,
+            most_bytes=PAGE_BYTES,
         )
-        for index, stored in enumerate(batch[:most]):
-            after = _place(row, stored, request.order)
+        ends = len(batch) <= most and size_of(batch) <= PAGE_BYTES
+        async for stored in in_turns(batch if ends else batch[:-1], bytes_of):
             if _fits(stored, request):
+                page_bytes += bytes_of(stored)
+                if found and page_bytes > PAGE_BYTES:
+                    return Page(found, _token(request.order, after))
                 found.append(stored)
-                if len(found) == request.limit:
-                    return Page(found, _token(request.order, after) if index + 1 < len(batch) else None)
-        scanned += most
-        if len(batch) <= most:
+            after = _place(row, stored, request.order)
+            if len(found) == request.limit:
+                return Page(found, None if ends and stored is batch[-1] else _token(request.order, after))
+        scanned += len(batch)
+        scanned_bytes += size_of(batch)
+        if ends:
             return Page(found, None)
-        if scanned >= MAX_SCANNED:
+        if scanned >= MAX_SCANNED or scanned_bytes >= SCANNED_BYTES:
             return Page(found, _token(request.order, after))
+
+
+def bytes_of(stored: Stored) -> int:
+    """Return about the size of a record."""
+    return len(stored.record)
+
+
+def size_of(records: Iterable[Stored]) -> int:
+    return sum(map(bytes_of, records))
 
 
 def ranked_page(ranked: Sequence[Ranked], request: ListRequest) -> Page:
@@ -109,6 +129,11 @@ def ranked_page(ranked: Sequence[Ranked], request: ListRequest) -> Page:
         if len(found) == request.limit:
             break
     return Page(found, None)
+
+
+def token_after(row: Resource, stored: Stored, order: Order) -> str:
+    """Return the token of the page after a record."""
+    return _token(order, _place(row, stored, order))
 
 
 def _place(row: Resource, stored: Stored, order: Order) -> Place:

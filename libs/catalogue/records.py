@@ -137,12 +137,15 @@ class RecordService:
             await self.get(self.table[row.parent], account, parent)
         return await read_page(self._views, account, row, parent, request)
 
-    async def whole(self, row: Resource, account: str, records: Sequence[Stored]) -> list[Stored]:
-        """Return the whole records as of now, of which parts were read; without deleted ones."""
-        found = {
-            each.key: each for each in await self._views.records(account, row.name, [each.key for each in records])
-        }
-        return [found[each.key] for each in records if each.key in found]
+    async def whole(
+        self, row: Resource, account: str, records: Sequence[Stored], most_bytes: float
+    ) -> dict[str, Stored]:
+        """Return the whole records by key, as of now, of records read in part; without deleted ones.
+
+        After `most_bytes` the others are left out.
+        """
+        keys = [stored.key for stored in records]
+        return {stored.key: stored for stored in await self._views.records(account, row.name, keys, most_bytes)}
 
     async def earlier(self, row: Resource, account: str, request: WriteRequest) -> Written | None:
         """Return the record written by an earlier request with the same idempotency key. Raises as `create`."""

@@ -5,9 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, get_args
 
+from libs.catalogue.pagination import bytes_of
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import ARTICLES, CONTESTS, PARTICIPANTS, SURVEYS
 from libs.catalogue.schemas.content import Article, ArticleDraft, ArticleField, ArticleType, StyleObject
+from libs.concurrency.turns import in_turns
 from libs.contracts.catalogue_events import Ref, Stored
 from libs.contracts.validation import Problem, ValidationFailed, checked
 from libs.legacy.bodies import BOOLEANS
@@ -317,7 +319,7 @@ async def shown_articles(
         _surveys(environment, call, named.get("surveys", ())),
     )
     embedded, now = Embedded(images, contests, participants, surveys), environment.now()
-    return [article_read(call.account, stored, embedded, now) for stored in articles]
+    return [article_read(call.account, stored, embedded, now) async for stored in in_turns(articles, bytes_of)]
 
 
 async def _contests(environment: LegacyEnvironment, call: LegacyCall, keys: Iterable[str]) -> dict[str, Document]:

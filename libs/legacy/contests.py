@@ -11,9 +11,11 @@ from typing import Any, ClassVar, Final
 from libs.catalogue.commands import WriteRequest
 from libs.catalogue.contests.closing_record import in_running_order
 from libs.catalogue.contests.contest_mapper import contest_of, listed
+from libs.catalogue.pagination import size_of
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
 from libs.catalogue.schemas.contest import Contest, Participant
+from libs.concurrency.turns import off_loop
 from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.contracts.validation import Problem
 from libs.legacy.participants import (
@@ -327,13 +329,12 @@ async def contest_shape(environment: LegacyEnvironment, account: str, contest: s
         raise NotFound("contest not found")
     approved = [stored for stored in in_running_order(config) if loaded.participants[stored.key] == "approved"]
     participants = await with_data(environment.views, account, config, approved)
-    return contest_read(
-        ContestPage(
-            account=account,
-            phase=loaded.phase(environment.now()),
-            contest=config.contest,
-            participants=participants,
-            totals=None,
-            images=await images_of(environment.views, account, config.contest, *approved),
-        )
+    page = ContestPage(
+        account=account,
+        phase=loaded.phase(environment.now()),
+        contest=config.contest,
+        participants=participants,
+        totals=None,
+        images=await images_of(environment.views, account, config.contest, *approved),
     )
+    return await off_loop(size_of([config.contest, *participants]), contest_read, page)

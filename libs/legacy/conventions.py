@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+from libs.catalogue.pagination import bytes_of
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONVENTIONS
 from libs.catalogue.schemas.content import Convention
+from libs.concurrency.turns import in_turns
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem
 from libs.legacy.participants import IMAGE_OR_NULL, Images, image_read, images_at
@@ -98,4 +100,4 @@ class Conventions(ResourceHandlers):
     async def shown(self, call: LegacyCall, records: Sequence[Stored]) -> list[Document]:
         icons = (each.get("icon_id") for stored in records for each in stored.document.get("search_helps", ()))
         images = await images_at(self.environment.views, call.account, filter(None, icons))
-        return [convention_read(call.account, stored, images) for stored in records]
+        return [convention_read(call.account, stored, images) async for stored in in_turns(records, bytes_of)]

@@ -5,10 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final
 
+from libs.catalogue.pagination import bytes_of
 from libs.catalogue.records import Change
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import TIMESLOTS
 from libs.catalogue.schemas.content import Timeslot
+from libs.concurrency.turns import in_turns
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.legacy.conventions import SEARCH_HELP, missing
@@ -130,7 +132,7 @@ class Timeslots(ResourceHandlers):
         named = [stored.document.get("image") for stored in records]
         named += [each.get("icon_id") for stored in records for each in stored.document.get("search_helps", ())]
         images = await images_at(self.environment.views, call.account, filter(None, named))
-        return [timeslot_read(call.account, stored, images) for stored in records]
+        return [timeslot_read(call.account, stored, images) async for stored in in_turns(records, bytes_of)]
 
 
 def _changes(items: object) -> Iterator[tuple[str, Change]]:

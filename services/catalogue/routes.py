@@ -16,11 +16,12 @@ from starlette.responses import Response
 
 from libs.catalogue.commands import WriteRequest
 from libs.catalogue.contests.contest_mapper import phase_of
-from libs.catalogue.pagination import ListRequest, Page, ranked_page
+from libs.catalogue.pagination import PAGE_BYTES, ListRequest, Page, bytes_of, ranked_page, size_of
 from libs.catalogue.records import Fits, RecordService, Written
 from libs.catalogue.resource_definition import Document, Resource, Table
 from libs.catalogue.schemas.content import ArticleType
 from libs.catalogue.schemas.contest import ContestType, Status
+from libs.concurrency.turns import in_turns
 from libs.contracts.catalogue_events import OWN_KEY_PATTERN, ApiKey, Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.contest import Phase
@@ -296,7 +297,7 @@ class _Routes:
                 found = await self._by_votes(caller, parent, parsed)
             else:
                 found = await service.page(row, caller.account, parsed, parent)
-            data = [row.show(stored) for stored in found.records]
+            data = [row.show(stored) async for stored in in_turns(found.records, bytes_of)]
             await self._add(request, caller, data)
             return json_response({"data": data, "has_more": found.next is not None, "next": found.next})
 
@@ -325,9 +326,12 @@ class _Routes:
         if self._ranked is None:
             message = "order must be running_number: votes are not counted here"
             raise ValidationFailed([Problem("", message, "order")])
-        page = ranked_page(await self._ranked(caller, contest), request)
-        whole = await self._record_service.whole(self._row, caller.account, page.records)
-        return replace(page, records=whole)
+        ranked = await self._ranked(caller, contest)
+        page = ranked_page(ranked, request)
+        whole = await self._record_service.whole(self._row, caller.account, page.records, PAGE_BYTES)
+        if size_of(whole.values()) > PAGE_BYTES:
+            page = ranked_page(ranked, replace(request, limit=max(1, len(whole) - 1)))
+        return replace(page, records=[whole[stored.key] for stored in page.records if stored.key in whole])
 
     async def _add(self, request: Request, caller: ApiKey, shown: list[Document]) -> None:
         if self._complete is not None:

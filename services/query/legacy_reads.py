@@ -6,12 +6,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+import orjson
 from fastapi import APIRouter
 
-from libs.catalogue.pagination import ListRequest, read_page
+from libs.catalogue.pagination import PAGE_BYTES, ListRequest, bytes_of, read_page, size_of, token_after
 from libs.catalogue.references import no_such
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
+from libs.concurrency.turns import in_turns, off_loop
 from libs.contracts.catalogue_events import ApiKey, Stored
 from libs.legacy.contests import SHAPE as CONTEST
 from libs.legacy.contests import ContestPage, contest_read, is_listed, with_data
@@ -64,12 +66,18 @@ class LegacyReads:
         found = await asyncio.gather(
             *(self.snapshots.get(call.account, stored.key) for stored in page.records), return_exceptions=True
         )
-        contests = []
-        for snapshot in found:
-            if not isinstance(snapshot, BaseException):
-                contests.append(await self._shape(call.key, snapshot))
-            elif not isinstance(snapshot, NotFound):  # deleted meanwhile
+        contests: list[Document] = []
+        page_bytes = 0
+        for at, snapshot in enumerate(found):
+            if isinstance(snapshot, NotFound):  # deleted meanwhile
+                continue
+            if isinstance(snapshot, BaseException):
                 raise snapshot
+            shape = await self._shape(call.key, snapshot)
+            page_bytes += len(orjson.dumps(shape))
+            if contests and page_bytes > PAGE_BYTES:
+                return {"contests": contests} | _next(token_after(CONTESTS, page.records[at - 1], request.order))
+            contests.append(shape)
         return {"contests": contests} | _next(page.next)
 
     async def list_participants(self, call: LegacyCall) -> Document:
@@ -92,7 +100,9 @@ class LegacyReads:
 
     async def _participants(self, key: ApiKey, contest: Snapshot, records: Sequence[Stored]) -> list[Document]:
         totals, images = contest.totals(key.permissions, now()), await self._images(key, *records)
-        return [participant_read(key.account, stored, totals, images) for stored in records]
+        return [
+            participant_read(key.account, stored, totals, images) async for stored in in_turns(records, bytes_of)
+        ]
 
     async def _snapshot(self, key: ApiKey, contest_id: str) -> Snapshot:
         try:
@@ -105,16 +115,16 @@ class LegacyReads:
 
     async def _shape(self, key: ApiKey, snapshot: Snapshot) -> dict[str, Any]:
         approved = snapshot.approved_records
-        return contest_read(
-            ContestPage(
-                account=snapshot.account,
-                phase=snapshot.phase,
-                contest=snapshot.stored,
-                participants=await with_data(self.catalogue, key.account, snapshot.config, approved),
-                totals=snapshot.totals(key.permissions, now()),
-                images=await self._images(key, snapshot.stored, *approved),
-            )
+        participants = await with_data(self.catalogue, key.account, snapshot.config, approved)
+        page = ContestPage(
+            account=snapshot.account,
+            phase=snapshot.phase,
+            contest=snapshot.stored,
+            participants=participants,
+            totals=snapshot.totals(key.permissions, now()),
+            images=await self._images(key, snapshot.stored, *approved),
         )
+        return await off_loop(size_of([snapshot.stored, *participants]), contest_read, page)
 
 
 def _next(token: str | None) -> dict[str, str]:

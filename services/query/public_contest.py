@@ -7,10 +7,12 @@ from typing import Any, Final, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.types import Receive, Scope, Send
 
+from libs.catalogue.pagination import size_of
 from libs.catalogue.resource_table import IMAGES
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.catalogue.schemas.contest import Participant
 from libs.catalogue.schemas.media import picture_url, picture_urls
+from libs.concurrency.turns import off_loop
 from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.tally.contest import Phase
 from libs.tally.time_conversion import timestamp
@@ -143,15 +145,19 @@ class PublicContests:
             if made.mark == mark:
                 return made.answer
             images = await self._images(snapshot)
-            answer = made.answer if images == made.images else public_contest(snapshot, images, self._origin)
+            answer = made.answer if images == made.images else await self._made_of(snapshot, images)
         else:
             images = await self._images(snapshot)
-            answer = public_contest(snapshot, images, self._origin)
+            answer = await self._made_of(snapshot, images)
         self._made[key] = CachedContest(mark, snapshot.config, snapshot.phase, images, answer)
         self._made.move_to_end(key)
         if len(self._made) > MOST_CONTESTS:
             self._made.popitem(last=False)
         return answer
+
+    async def _made_of(self, snapshot: Snapshot, images: Images) -> EncodedResponse:
+        size = size_of([snapshot.stored, *snapshot.named])
+        return await off_loop(size, public_contest, snapshot, images, self._origin)
 
     async def _images(self, snapshot: Snapshot) -> Images:
         """Return the account's images that the contest and its listed participants name."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
+from math import inf
 from typing import Any, Literal
 
 from libs.contracts.catalogue_events import (
@@ -111,9 +112,11 @@ class CatalogueViews(ComputedViews[CatalogueEvent]):
         after: int | str = "",
         since: int | None = None,
         limit: int,
+        most_bytes: float = inf,
     ) -> list[Stored]:
         """Return up to `limit` records by `order`, after the place `after`, "" for the first ones.
 
+        After more than `most_bytes`, though never after one record, the others are left out.
         By `created` or `updated` newest first, at or after `since`: the place is that time (us). By
         `running_number` ascending: the place is `created`. By `sort_key` ascending: the place is the sort key, NUL
         and the key.
@@ -124,21 +127,29 @@ class CatalogueViews(ComputedViews[CatalogueEvent]):
             flat = await self.fresh.read(
                 "page", self._partition(account), account, resource, places, *page, "LIMIT", 0, limit
             )
-            found = _many(flat) + await self.records(account, resource, _unread(flat))
-            if len(found) == len(flat) // 2:
+            found = _many(flat)
+            left = await self._read_on(account, resource, _unread(flat), found, most_bytes)
+            if len(found) + len(left) == len(flat) // 2:
                 return found
         raise ViewsUnavailable("The list keeps changing while it is read; retry shortly.", retry_after_s=1)
 
-    async def records(self, account: str, resource: str, keys: Sequence[str]) -> list[Stored]:
-        """Return those records that exist, in short calls."""
+    async def records(
+        self, account: str, resource: str, keys: Sequence[str], most_bytes: float = inf
+    ) -> list[Stored]:
+        """Return those records that exist, in short calls; after `most_bytes` the others are left out."""
         found: list[Stored] = []
-        for first in range(0, len(keys), PAGE):
-            unread = keys[first : first + PAGE]
-            while unread:
-                flat = await self.fresh.read("records", self._partition(account), account, resource, *unread)
-                found += _many(flat)
-                unread = _unread(flat)
+        await self._read_on(account, resource, keys, found, most_bytes)
         return found
+
+    async def _read_on(
+        self, account: str, resource: str, keys: Sequence[str], found: list[Stored], most_bytes: float = inf
+    ) -> Sequence[str]:
+        """Add records to `found`, up to more than one and `most_bytes`; return the keys that are left."""
+        while keys and (len(found) < 2 or sum(len(each.record) for each in found) <= most_bytes):
+            flat = await self.fresh.read("records", self._partition(account), account, resource, *keys[:PAGE])
+            found += _many(flat)
+            keys = [*_unread(flat), *keys[PAGE:]]
+        return keys
 
     async def contest_config(self, account: str, contest: str) -> ContestRecords:
         """Return the contest, its participants and vote sources in the order of creation, and their version.

@@ -53,3 +53,22 @@ async def test_participants_are_listed_by_contest(catalogue: Catalogue, account:
     ).records == []
     with pytest.raises(NotFound):
         await catalogue.record_service.page(PARTICIPANTS, account, ListRequest(limit=5), "nothing")
+
+
+async def test_a_page_ends_at_two_megabytes_and_its_successor_follows(catalogue: Catalogue, account: str) -> None:
+    large = {"custom_data": {"x": "a" * 700_000}}
+    keys = [(await catalogue.create("contests", account, large)).key for _ in range(7)]
+    found: list[list[str]] = []
+    token = None
+    while token is not None or not found:
+        page, token = await keys_of(catalogue, account, ListRequest(limit=5, next=token))
+        found.append(page)
+    assert [key for page in found for key in page] == keys[::-1]
+    assert [len(page) for page in found] == [2, 2, 2, 1]
+
+
+async def test_a_filter_finds_records_behind_many_bytes_of_others(catalogue: Catalogue, account: str) -> None:
+    wanted = await catalogue.create("contests", account, {"tags": ["a"]})
+    for _ in range(4):
+        await catalogue.create("contests", account, {"custom_data": {"x": "a" * 800_000}})
+    assert await keys_of(catalogue, account, ListRequest(limit=5, tags=("a",))) == ([wanted.key], None)
