@@ -86,7 +86,8 @@ class UnknownEvent(Undecodable):
 class Codec(Generic[E]):
     """JSON codec of a union of frozen dataclasses, discriminated by their `type` member.
 
-    Old versions are decoded too, and `upcasts` converts them: callers get current events only.
+    Old versions are decoded too, and `upcasts` converts them: callers get current events only. A member of another
+    JSON type is never converted: 1.0, "1" and true are no whole numbers.
     """
 
     def __init__(self, union: Any, upcasts: Mapping[type, Callable[[Any], E]] = NOTHING) -> None:
@@ -100,7 +101,7 @@ class Codec(Generic[E]):
 
     def decode(self, value: bytes) -> E | Undecodable:
         try:
-            return self._upcast(self._one.validate_json(value))
+            return self._upcast(self._one.validate_json(value, strict=True))
         except ValidationError as error:
             return _undecodable(error)
 
@@ -110,7 +111,7 @@ class Codec(Generic[E]):
         The number of events is checked too: a record with the text "1,2" would decode as two items.
         """
         try:
-            events = self._many.validate_json(b"[" + b",".join(values) + b"]")
+            events = self._many.validate_json(b"[" + b",".join(values) + b"]", strict=True)
         except ValidationError:
             return [self.decode(value) for value in values]
         if len(events) != len(values):

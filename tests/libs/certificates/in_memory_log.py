@@ -30,8 +30,13 @@ TV = "studio"
 class Recorded:
     """Votes by partition, of a contest that was closed with these."""
 
-    def __init__(self, catalogue: Sequence[CatalogueEvent], votes: Sequence[Sequence[Event | bytes]]) -> None:
-        self._catalogue = [catalogue_codec.encode(event) for event in (LogCreated("records"), *catalogue)]
+    def __init__(
+        self, catalogue: Sequence[CatalogueEvent | bytes], votes: Sequence[Sequence[Event | bytes]]
+    ) -> None:
+        self._catalogue = [
+            event if isinstance(event, bytes) else catalogue_codec.encode(event)
+            for event in (LogCreated("records"), *catalogue)
+        ]
         self._votes = [
             [vote_codec.encode(LogCreated(f"log {partition}"))]
             + [event if isinstance(event, bytes) else vote_codec.encode(event) for event in events]
@@ -64,7 +69,7 @@ class Recorded:
         return await (await self.sealing(seq)).certify()
 
 
-def recorded(*votes: Iterable[Event | bytes], catalogue: Sequence[CatalogueEvent] = ()) -> Recorded:
+def recorded(*votes: Iterable[Event | bytes], catalogue: Sequence[CatalogueEvent | bytes] = ()) -> Recorded:
     """A log of one iterable a partition; unless `catalogue` differs, a contest of a and b that was closed."""
     given = [list(events) for events in votes]
     return Recorded(catalogue or [made(), closing()], given + [[MARK]] * (PARTITIONS - len(given)))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -20,12 +20,33 @@ from libs.catalogue.errors import NotClosed
 from libs.certificates import verifier
 from libs.certificates.builder import Sealing
 from libs.certificates.merkle_proofs import proof_of
+from libs.contracts.catalogue_events import (
+    CatalogueEvent,
+    ContestRestored,
+    RecordDeleted,
+    RecordsWritten,
+    Write,
+    catalogue_codec,
+)
+from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.contracts.ndjson_codec import to_line
-from libs.tally.events import ContestClosed, Event
-from tests.libs.certificates.in_memory_log import ACCOUNT, MARK, TV, Recorded, closing, made, receipted, recorded
+from libs.tally.events import Actor, ContestClosed, ContestReopened, Event, Fence, LogCreated, Rating
+from libs.views.votes.votes_apply_items import POISON as POISONED
+from libs.views.votes.votes_apply_items import fold_item
+from tests.libs.certificates.in_memory_log import (
+    ACCOUNT,
+    MARK,
+    TV,
+    Recorded,
+    changed,
+    closing,
+    made,
+    receipted,
+    recorded,
+)
 from tests.libs.views.random_logs import logs
-from tests.support.builders import a_cast, a_removal, a_report
+from tests.support.builders import a_cast, a_removal, a_report, a_restore, a_void
 from tests.support.hypothesis_examples import examples
 
 VERIFIER = Path(verifier.__file__)
@@ -79,23 +100,44 @@ def a_log() -> Recorded:
     return recorded(votes, catalogue=[made(), closing(studio={})])
 
 
-@given(logs, st.integers(1, 3), st.sampled_from(KINDS), st.sampled_from(["ab", "b", ""]), st.booleans())
+POISON: Final = [
+    *(b"not json", b"[1,2]", b"5", b"null", b"{}", b"", b'{"type":"RecordsWritten","writes":5}'),
+    b'{"type":"RecordsWritten","account":"account","command_id":"c","at":1,"writes":[{"contest":"one"}]}',
+    catalogue_codec.encode(replace(changed("c"), contest="one")).replace(b'"at":1', b'"at":"1"'),
+    catalogue_codec.encode(replace(changed("c"), contest="one")).replace(b'"key":"contest"', b'"key":"a/b"'),
+    catalogue_codec.encode(replace(closing(), contest="one")).replace(b'"command_id"', b'"command"'),
+    catalogue_codec.encode(LogCreated("later")),
+    b'{"type":"ContestMoved","contest":"one"}',
+]
+"""Records of the catalogue that change no contest, and are none."""
+
+
+@given(
+    logs,
+    st.integers(1, 3),
+    st.sampled_from(KINDS),
+    st.sampled_from(["ab", "b", ""]),
+    st.booleans(),
+    st.lists(st.sampled_from(POISON), max_size=3),
+)
 @settings(max_examples=examples(300), deadline=None)
 def test_it_computes_the_same_certificate_from_any_log(
-    log: Sequence[LogRecord], seq: int, kind: str, approved: str, is_in_total: bool
+    log: Sequence[LogRecord], seq: int, kind: str, approved: str, is_in_total: bool, poison: list[bytes]
 ) -> None:
     """Unless a random log reopens the contest before its markers: then neither gives one."""
-    asyncio.run(compare(log, seq, kind, approved, is_in_total))
+    asyncio.run(compare(log, seq, kind, approved, is_in_total, poison))
 
 
-async def compare(log: Sequence[LogRecord], seq: int, kind: str, approved: str, is_in_total: bool) -> None:
+async def compare(
+    log: Sequence[LogRecord], seq: int, kind: str, approved: str, is_in_total: bool, poison: list[bytes]
+) -> None:
     ends: list[Event] = [ContestClosed("one", seq), *(ContestClosed("one", seq, name) for name in ("sms", "tv"))]
     values: list[Event | bytes] = [record.value for record in log[1:]]
     sources: dict[str, Any] = {
         name: {"is_in_total": is_in_total, "mapping": {"x": "a", "y": "b"}} for name in ("sms", "tv")
     }
     decided = replace(closing(seq, kind=kind, approved=approved, **sources), contest="one")
-    whole = Recorded([replace(made(), key="one", contest="one"), decided], [[*values, *ends]])
+    whole = Recorded([replace(made(), key="one", contest="one"), *poison, decided], [[*values, *ends]])
     with TemporaryDirectory() as directory:
         await exported(whole, Path(directory))
         export = verifier.Export(Path(directory))
@@ -108,6 +150,104 @@ async def compare(log: Sequence[LogRecord], seq: int, kind: str, approved: str, 
                 verifier.certificate_of(export, wanted)
             return
         assert list(verifier.differences("", expected, verifier.certificate_of(export, expected))) == []
+
+
+HOSTILE: Final = ["null", "true", "0", "-1", "1.0", "1e400", "NaN", "9" * 30, '""', '"x"', '"1"', '"\\ud800"']
+HOSTILE_PARTS: Final = [
+    '"a\\u0000b"',
+    '"-"',
+    "[]",
+    "{}",
+    "[[]]",
+    '[["a", 1]]',
+    '[["b", 1, 2, 3], 4]',
+    '{"value": 1.0}',
+]
+COMMANDS: Final[dict[str, Any]] = {
+    "account": ACCOUNT,
+    "command_id": "c",
+    "at": 1,
+    "actor": Actor("key", "k", "192.0.2.1"),
+}
+VOTES: Final[list[Event]] = [
+    LogCreated("log", "store", 4),
+    Fence(3, after=2, run="run"),
+    a_cast(),
+    replace(
+        a_cast(),
+        form="rating",
+        rating=Rating(5, (("s", 1),)),
+        positions=(("1", "a"),),
+        platform="ios",
+        address="a",
+    ),
+    replace(a_removal(), participants=("a",), actor=Actor("key", "k")),
+    a_void(),
+    a_restore(),
+    a_report("r", ("A", 5, 4, 1)),
+    ContestClosed("contest", 1, TV),
+    ContestReopened("contest", 1, 5),
+]
+CATALOGUE: Final[list[CatalogueEvent]] = [
+    LogCreated("log", "store", 4),
+    replace(made(), parent=("contests", "k"), refs=(("media", "m"),), offers=(("a/b", "c"),), due=5, sort_key="s"),
+    changed("c"),
+    RecordsWritten(writes=(Write(resource="contests", key="k", record="{}", contest="contest"),), **COMMANDS),
+    RecordDeleted(resource="contests", key="k", expected_version=1, contest="contest", **COMMANDS),
+    closing(),
+    ContestRestored(contest="contest", due=5, **COMMANDS),
+]
+
+
+def spoilt(value: bytes) -> Iterator[bytes]:
+    """Yield a record with each member missing, and with hostile values in its place; with members of other events;
+    and in forms that only some readers of JSON take.
+    """
+    event = json.loads(value)
+    others: list[dict[str, Any]] = [{"contest": "other"}, {"writes": 5}, {"incarnation": 7}, {"choices": []}]
+    yield from (json.dumps(members | event).encode() for members in others)
+    for text in (json.dumps(each) for each in hollowed(event)):
+        yield text.replace('"HOLE", ', "").replace(', "HOLE"', "").encode()
+        for hostile in HOSTILE + HOSTILE_PARTS:
+            yield text.replace('"HOLE"', hostile).encode()
+    yield from (b"", b"\xef\xbb\xbf" + value, value.decode().encode("utf-16"), value + b"\n ", value + b"\xc2\xa0")
+    yield from (value[:-1], value + value, b"[%s]" % value, value[:-1] + b",}", b'{"type":"Fence",' + value[1:])
+    extras = (
+        *(b"[" * depth + b"]" * depth for depth in (200, 201, 5_000)),
+        b"9" * 4_300,
+        b"9" * 4_301,
+        b"-Infinity",
+    )
+    for extra in (*extras, b'"\\ud83c\\udfa4"', b'"\xff"', b'"\xed\xa0\x80"', b'"\x01"', b'"\x7f"', b"01", b"1."):
+        yield b'{"extra":' + extra + b"," + value[1:]
+
+
+def hollowed(value: Any) -> Iterator[Any]:
+    """Yield the value with each member and item replaced by "HOLE", one at a time."""
+    if isinstance(value, dict):
+        for name, member in value.items():
+            yield {other: its for other, its in value.items() if other != name}
+            yield value | {name: "HOLE"}
+            yield from (value | {name: inner} for inner in hollowed(member))
+    elif isinstance(value, list):
+        for at, member in enumerate(value):
+            yield from ([*value[:at], inner, *value[at + 1 :]] for inner in ("HOLE", *hollowed(member)))
+
+
+@pytest.mark.parametrize("event", VOTES, ids=lambda event: event.type)
+def test_it_leaves_out_the_votes_records_that_the_fold_leaves_out(event: Event) -> None:
+    for value in spoilt(vote_codec.encode(event)):
+        found = vote_codec.decode(value)
+        is_folded = not isinstance(found, Undecodable) and fold_item(found, 0, 0)[0] != POISONED
+        assert (verifier.decoded(value, verifier.SHAPES) is not None) == is_folded, value
+
+
+@pytest.mark.parametrize("event", CATALOGUE, ids=lambda event: event.type)
+def test_it_leaves_out_the_records_of_the_catalogue_that_the_fold_leaves_out(event: CatalogueEvent) -> None:
+    for value in spoilt(catalogue_codec.encode(event)):
+        found = catalogue_codec.decode(value)
+        of_verifier = verifier.decoded(value, verifier.CATALOGUE_SHAPES)
+        assert (of_verifier is not None) == (not isinstance(found, Undecodable)), value
 
 
 class Sealed(NamedTuple):
