@@ -168,11 +168,15 @@ def _rows(counted: HistoricalCount) -> list[dict[str, object]]:
             "share": f"{entry['count'] / max(1, record['count']):.1%}",
             "voters": entry["unique_voter_count"],
             "anonymous": entry["anonymous_voter_count"],
-            **({"average": str(entry["rating"]["average"] or "-")} if "rating" in entry else {}),
+            **({"average": _average(entry["rating"]["average"])} if "rating" in entry else {}),
             **_by_source(entry, [source["source"] for source in record.get("total_vote_sources", ())]),
         }
         for key, entry in sorted(participants.items(), key=lambda item: ranks[item[0]])
     ]
+
+
+def _average(average: float | None) -> str:
+    return "-" if average is None else str(average)
 
 
 def _by_source(entry: dict[str, Any], sources: list[str]) -> dict[str, int]:
