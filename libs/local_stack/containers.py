@@ -104,7 +104,8 @@ def kafka_environment(port: int, password: str) -> dict[str, str]:
     member = kafka.ClusterMember(1, "", {1: CONTROLLER_PORT})
     listeners = f"CLIENT://:{port},CONTROLLER://{LOOPBACK}:{CONTROLLER_PORT}"
     properties = kafka.broker_properties(member, listeners, f"{LOOPBACK}:{port}", KAFKA_DATA, password)
-    return {f"KAFKA_{name.upper().replace('.', '_')}": str(value) for name, value in properties.items()}
+    variables = {f"KAFKA_{name.upper().replace('.', '_')}": str(value) for name, value in properties.items()}
+    return variables | {"KAFKA_OPTS": " ".join(kafka.LANGUAGE)}
 
 
 def container_valkey(
