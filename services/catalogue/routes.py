@@ -62,7 +62,7 @@ class ListSelection(NamedTuple):
 
 def _require_word(text: str) -> str:
     if not _words(text):
-        raise ValueError("must have a word")
+        raise ValueError("must have a word or a symbol")
     return text
 
 
@@ -72,7 +72,8 @@ Words = Annotated[
     Query(
         min_length=1,
         max_length=100,
-        description="Records whose title has a word that begins with each of these words, in any order and case.",
+        description="Records whose title has a word that begins with each of these words, in any order and case. "
+        "A symbol such as an emoji is a word of its own.",
     ),
 ]
 PhaseIs = Annotated[Phase | None, Query(description="Contests in this phase now.")]
@@ -159,12 +160,13 @@ def together(wanted: Sequence[Fits]) -> Fits | None:
 
 
 def _words(text: str) -> list[str]:
-    """Split into words without case and accents.
+    """Split into words without case and accents, and into the symbols outside of ASCII.
 
     Each character is decomposed by itself: sorting a run of accents, which are left out, would be quadratic.
     """
     decomposed = text if text.isascii() else "".join(unicodedata.normalize("NFKD", each) for each in text)
-    return WORD.findall("".join(each for each in decomposed if not unicodedata.combining(each)).casefold())
+    words = WORD.findall("".join(each for each in decomposed if not unicodedata.combining(each)).casefold())
+    return words + [each for each in decomposed if not each.isascii() and unicodedata.category(each)[0] == "S"]
 
 
 def _now() -> int:
