@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Request, Route, expect
 
 from libs.local_stack.supervisor import Supervisor
 from services.cli.voting_page.server import serve_voting_page
@@ -35,11 +37,11 @@ class Visitor:
 
     def __init__(self, contexts: Contexts, address: str) -> None:
         self._contexts = contexts
-        self._address = address
+        self.address = address
 
     async def open(self, path: str, size: str = "laptop") -> Page:
         page = await self._contexts.lend(SIZES[size])
-        await page.goto(self._address + path)
+        await page.goto(path if path.startswith("about:") else self.address + path)
         return page
 
 
@@ -215,7 +217,8 @@ async def test_the_developer_s_script_follows_a_result_from_another_origin(api: 
     [code] = re.findall(r"^```js\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
     base = str(api.client.base_url).rstrip("/")
     show = "(results, phase) => (window.seen = [results?.count, phase?.phase])"
-    await page.evaluate(f"({code})('{base}', '{contest.key}', {show}).readyState")
+    await page.route("**/results/stream", lambda route: route.fulfill(status=503), times=1)
+    await page.evaluate(f"({code})('{base}', '{contest.key}', {show})")
     for votes in (0, 1):
 
         async def shows(votes: int = votes) -> bool:
@@ -237,4 +240,141 @@ async def test_without_a_contest_it_lists_those_that_run_and_makes_a_sample(api:
     await expect(page.locator("#participants li")).to_have_count(8, timeout=30_000)
     await press(page, "Vote for Juno Okafor")
     await expect(page.locator("#own li")).to_contain_text("Juno Okafor")
-    await expect(page.locator("#renews")).to_contain_text("All renew in 00:")
+    await expect(page.locator("#renews")).to_contain_text("All renew in ")
+
+
+def bodies(page: Page) -> list[dict[str, Any]]:
+    """Collect the votes that a page sends, from now on."""
+    sent: list[dict[str, Any]] = []
+
+    def note(request: Request) -> None:
+        if request.method == "POST":
+            sent.append(json.loads(request.post_data or ""))
+
+    page.on("request", note)
+    return sent
+
+
+async def test_a_vote_whose_answer_is_lost_is_one_vote(api: Api, visitor: Visitor) -> None:
+    contest = await api.contest(2, running(free={"max_participant": 5, "max_contest": 5}))
+    page = await visitor.open(f"/?contest={contest.key}")
+    await expect(page.locator("#left")).to_have_text("You have 5 votes left.")
+    sent, is_away = bodies(page), True
+
+    async def lose(route: Route) -> None:
+        if route.request.method == "POST" and is_away:
+            await route.fetch()
+            await route.abort()
+        else:
+            await route.continue_()
+
+    await page.route("**/votes", lose)
+    button, note = (
+        page.get_by_role("button", name="Vote for Participant 0", exact=True),
+        page.locator("#participants .note"),
+    )
+    await button.click()
+    await expect(note.first).to_have_text("Not sent yet. It is sent again by itself.")
+    await button.click()
+    await page.reload()
+    await expect(note.first).to_have_text("Not sent yet. It is sent again by itself.")
+    await button.click()
+    is_away = False
+    await expect(note.first).to_have_text("Voted ✓")
+    await expect(page.locator("#own li")).to_have_count(1)
+    assert len(sent) > 2
+    assert len({vote["vote_id"] for vote in sent}) == 1
+    assert (await contest.counts())["count"] == 1
+    await button.click()  # another action
+    await expect(page.locator("#own li")).to_have_count(2)
+
+
+async def test_a_phone_whose_clock_is_hours_ahead_waits_by_the_service_s_time(
+    api: Api, address: str, contexts: Contexts
+) -> None:
+    contest = await api.contest(
+        1, running(free={"max_participant": 1, "max_contest": -1}, renew_free_vote={"cooldown": 3600})
+    )
+    page = await contexts.lend(SIZES["phone"], alone=True)
+    await page.clock.install(time=datetime.now(UTC) + timedelta(hours=2))
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    await page.goto(f"{address}/?contest={contest.key}")
+    await expect(page.locator("#left")).to_have_text("You have 1 vote for each.")
+    await press(page, "Vote for Participant 0")
+    await expect(page.locator("#renews")).to_contain_text("All renew in ")
+    asked.clear()
+    await page.clock.run_for(10_000)
+    await expect(page.locator("#renews")).to_contain_text("All renew in ")
+    assert len([url for url in asked if url.endswith("/allowance")]) < 3
+
+
+async def test_after_an_error_the_stream_is_opened_again(api: Api, visitor: Visitor) -> None:
+    contest = await song(api)
+    page = await visitor.open("about:blank")
+    answered = 0
+
+    async def refuse(route: Route) -> None:
+        nonlocal answered
+        answered += 1
+        if answered <= 2:
+            await route.fulfill(status=503, headers={"Access-Control-Allow-Origin": "*"})
+        else:
+            await route.continue_()
+
+    await page.route("**/results/stream", refuse)
+    await page.goto(f"{visitor.address}/?contest={contest.key}")
+    await expect(page.locator("#total")).to_have_text("0 votes in all")
+    await expect(page.locator("#stale")).to_be_hidden()
+    assert (await contest.vote(1, "another")).status_code == 201
+    await expect(page.locator("#total")).to_have_text("1 vote in all")
+
+
+async def test_a_page_that_is_opened_in_an_outage_comes_back(api: Api, visitor: Visitor) -> None:
+    contest = await song(api)
+    page = await visitor.open("about:blank")
+    await page.route("**/public/**", lambda route: route.abort(), times=2)
+    await page.goto(f"{visitor.address}/?contest={contest.key}")
+    await expect(page.locator("#trouble")).to_contain_text("This page keeps trying.")
+    await expect(page.locator("#participants li")).to_have_count(3)
+    await expect(page.locator("#trouble")).to_be_hidden()
+
+
+async def test_who_has_voted_sees_the_counts_that_others_do_not(api: Api, visitor: Visitor) -> None:
+    contest = await song(api, vote_visibility="hidden_until_vote")
+    page, other = [await visitor.open(f"/?contest={contest.key}") for _ in range(2)]
+    hint = "The counts are shown to those who have voted."
+    for each in (page, other):
+        await expect(each.locator("#total")).to_have_text(hint)
+    await press(page, "Vote for Aurora Vale")
+    await expect(page.locator("#total")).to_have_text("1 vote in all")
+    await page.reload()
+    await expect(page.locator("#total")).to_have_text("1 vote in all")
+    await expect(other.locator("#total")).to_have_text(hint)
+
+
+async def test_the_page_shows_participants_as_the_contest_wants_them(api: Api, visitor: Visitor) -> None:
+    contest = await song(api, participant_order="vote_count", share_top_x=1)
+    page = await visitor.open(f"/?contest={contest.key}")
+    names = page.locator("#participants .name strong")
+    await expect(names).to_have_text(["Aurora Vale", "Nine Rivers", "Marlow & <Finch>"])
+    assert (await contest.vote(2, "another")).status_code == 201
+    await expect(names).to_have_text(["Marlow & <Finch>", "Aurora Vale", "Nine Rivers"])
+    await page.get_by_text("Share", exact=True).click()
+    shared = f"Song of the Year\n1. Marlow & <Finch>\n{page.url}"
+    await expect(page.get_by_label("Text to share")).to_have_value(shared)
+    await is_sound(page, "voting-shared")
+    many = await api.contest(8, running(is_randomize=True))
+    orders = []
+    for _ in range(3):
+        shuffled = await visitor.open(f"/?contest={many.key}")
+        names = shuffled.locator("#participants .name strong")
+        await expect(names).to_have_count(8)
+        orders.append(await names.all_inner_texts())
+        await shuffled.reload()
+        await expect(names).to_have_text(orders[-1])
+    assert len({tuple(order) for order in orders}) > 1
+    hidden = await api.contest(2, running(is_grid_hidden=True))
+    page = await visitor.open(f"/?contest={hidden.key}")
+    await expect(page.locator("#total")).to_have_text("0 votes in all")
+    await expect(page.locator("#participants")).to_be_hidden()

@@ -2,38 +2,68 @@
 // voter goes through the page's own backend, which holds the key.
 
 import { arrangeBallot, fillBallot, ratingForm, showRating } from "./forms.js";
-import { ask, make, newId, send } from "./requests.js";
+import { PendingVotes } from "./pending-votes.js";
+import { arranged, sharedText } from "./presentation.js";
+import { Renewal } from "./renewal.js";
+import { ask, askUntilAnswered, hideTrouble, make, newId, Refused, request, respond, showTrouble } from "./requests.js";
+import { clock } from "./service-clock.js";
+import { listen } from "./stream.js";
 
 const api = document.documentElement.dataset.api;
 const key = new URLSearchParams(location.search).get("contest");
 const element = (id) => document.getElementById(id);
 const number = new Intl.NumberFormat("en");
-const clock = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
+const moment = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
 const hour = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short", hourCycle: "h23" });
 const WORDS = { rating: ["rating", "ratings"], ordering: ["point", "points"] };
 const plural = (count, [one, many] = ["vote", "votes"]) => `${number.format(count)} ${count === 1 ? one : many}`;
+const HIDDEN = { hidden_until_vote: "The counts are shown to those who have voted." };
 const PHASES = { announced: "Not open yet", running: "Open", finished: "Closed" };
 
 const RENEW_MS = 3_000; // within it phones read the contest again
+const SAMPLE_MS = 120_000;
+const STREAM_PAUSES = { first: 2_000, longest: 5_000 };
 
 let contest = null;
 let latest = null; // the last results
 let allowance = null;
 let votes = [];
-let ahead = 0; // how far the service's clock is ahead of this one, in ms
+let isRenewing = false;
+let receiptSent = null; // the receipt with which the stream is followed
+let standing = null; // the last `phase` event
 let showBallot = null;
+let stream = new AbortController(); // ends the stream that is followed
 const shown = new Map(); // participant key -> its elements
+const renewal = new Renewal();
+const memory = new Map(); // what this browser does not store
+const store = {
+  getItem(name) {
+    try {
+      return memory.get(name) ?? localStorage.getItem(name);
+    } catch {
+      return null;
+    }
+  },
+  setItem(name, value) {
+    try {
+      localStorage.setItem(name, value);
+    } catch {
+      memory.set(name, value);
+    }
+  },
+};
+const pending = new PendingVotes(key, { store, send: sendVote, answered, changed: showPending, newId });
 
 element("plain").hidden = isSecureContext;
 if (key) await open();
 else await choose();
 
 async function choose() {
-  const found = await ask("/contests");
+  const found = await askUntilAnswered("/contests");
   element("choose").hidden = false;
   element("none").hidden = found?.data.length !== 0;
   element("sample").addEventListener("click", async () => {
-    const sample = await send("POST", "/sample");
+    const sample = await ask("/sample", "POST", SAMPLE_MS);
     if (sample) location.assign(`/?contest=${encodeURIComponent(sample.key)}`);
   });
   for (const each of found?.data ?? []) {
@@ -43,8 +73,9 @@ async function choose() {
 }
 
 async function open() {
-  contest = await ask(`${api}/public/contests/${encodeURIComponent(key)}`);
+  contest = await askUntilAnswered(`${api}/public/contests/${encodeURIComponent(key)}`);
   if (!contest) return;
+  element("participants").hidden = contest.is_grid_hidden;
   showContest();
   if (contest.positions) {
     showBallot = fillBallot(element("ballot"), contest.positions, contest.participants, (positions) => vote({ positions }));
@@ -52,7 +83,9 @@ async function open() {
   }
   element("voting").hidden = false;
   showPhase(contest.phase);
+  showPending();
   follow();
+  pending.resume();
   await refresh();
   setInterval(tick, 1000);
 }
@@ -63,7 +96,7 @@ function showContest() {
   element("about").textContent = contest.description ?? "";
   if (contest.image) Object.assign(element("image"), { src: picture(contest.image), hidden: false });
   const focused = document.activeElement;
-  const items = contest.participants.map((each) => {
+  const items = arranged(contest.participants, latest, contest.is_randomize ? seed() : null).map((each) => {
     const before = shown.get(each.participant_key);
     return before?.of === JSON.stringify(each) ? before.item : participant(each);
   });
@@ -71,28 +104,44 @@ function showContest() {
   if (focused?.isConnected) focused.focus();
 }
 
+/** The number that shuffles the participants, the same for this browser. */
+function seed() {
+  const name = `seed:${key}`;
+  if (!store.getItem(name)) store.setItem(name, newId());
+  return store.getItem(name);
+}
+
 /** Reads the contest again, some time after a change, so that not all phones ask at once, until it has the change. */
-async function renew(updated) {
-  for (let attempt = 0; attempt < 5 && contest.updated < updated; attempt += 1) {
-    await new Promise((resolve) => setTimeout(resolve, Math.random() * RENEW_MS));
-    const found = await ask(`${api}/public/contests/${encodeURIComponent(key)}`);
-    if (!found) return;
-    contest = { ...found, phase: contest.phase, start: contest.start, end: contest.end };
-    showContest();
-    if (contest.positions) arrangeBallot(element("ballot"), contest.participants);
-    if (latest) showResults(latest);
-    showOwn();
-    showLeft();
+async function renew() {
+  if (isRenewing) return;
+  isRenewing = true;
+  try {
+    for (let attempt = 0; attempt < 5 && contest.updated < standing.updated; attempt += 1) await readAgain(attempt);
+  } finally {
+    isRenewing = false;
   }
+}
+
+async function readAgain(attempt) {
+  await new Promise((resolve) => setTimeout(resolve, RENEW_MS * (attempt + Math.random())));
+  const found = await ask(`${api}/public/contests/${encodeURIComponent(key)}`);
+  if (!found) return;
+  contest = { ...found, phase: contest.phase, start: contest.start, end: contest.end };
+  showContest();
+  if (contest.positions) arrangeBallot(element("ballot"), contest.participants);
+  if (latest) showResults(latest);
+  showOwn();
+  showLeft();
 }
 
 function participant(each) {
   const title = each.title || each.participant_key;
   const counts = make("span", { className: "soft" });
-  const name = make("span", { className: "name" }, make("strong", {}, title), counts);
+  const note = make("span", { className: "note", role: "status" });
+  const name = make("span", { className: "name" }, make("strong", {}, title), counts, note);
   const share = make("progress", { max: 1, value: 0, ariaLabel: `Share of ${title}` });
   const image = each.image ? [make("img", { src: picture(each.image), alt: "", width: 64, height: 64 })] : [];
-  const its = { counts, share, title, of: JSON.stringify(each), ...control(each, title) };
+  const its = { counts, share, title, note, of: JSON.stringify(each), ...control(each, title) };
   its.item = make("li", {}, ...image, name, ...[its.form ?? its.button].filter(Boolean), share);
   shown.set(each.participant_key, its);
   return its.item;
@@ -111,18 +160,61 @@ function picture({ url, sizes }) {
   return new URL(sizes.thumb ?? url, api);
 }
 
-/** Follows the live results; the browser opens the stream again when it breaks. */
-function follow() {
-  const stream = new EventSource(`${api}/public/contests/${encodeURIComponent(key)}/results/stream`);
-  stream.addEventListener("phase", (event) => {
-    const { phase, start, end, updated, server_time: now } = JSON.parse(event.data);
-    ahead = Date.parse(now) - Date.now();
-    Object.assign(contest, { start, end });
-    showPhase(phase);
-    renew(updated);
-  });
-  stream.addEventListener("results", (event) => showResults((latest = JSON.parse(event.data))));
-  stream.addEventListener("gone", () => stream.close());
+/** Follows the live results, with the receipt of a vote if there is one; a stream that is followed already ends. */
+async function follow() {
+  stream.abort();
+  stream = new AbortController();
+  receiptSent = store.getItem(`receipt:${key}`);
+  const query = receiptSent ? `?receipt=${encodeURIComponent(receiptSent)}` : "";
+  const address = `${api}/public/contests/${encodeURIComponent(key)}/results/stream${query}`;
+  let isLost = false;
+  const connected = () => {
+    if (isLost) refresh();
+    isLost = false;
+  };
+  const lost = () => {
+    isLost = true;
+    element("stale").hidden = false;
+  };
+  try {
+    await listen((options) => respond(address, options), { received, connected, lost }, { ...STREAM_PAUSES, signal: stream.signal });
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    showTrouble(error, false);
+  }
+}
+
+function received(event, data) {
+  element("stale").hidden = event !== "stale";
+  if (event === "phase") {
+    clock.set(data.server_time);
+    standing = data;
+    Object.assign(contest, { start: data.start, end: data.end });
+    showPhase(data.phase);
+    renew();
+  } else if (event === "results") {
+    const before = order();
+    latest = data;
+    // not under a finger
+    if (order() !== before && !element("participants").matches(":active")) showContest();
+    showResults(data);
+    useReceipt();
+  }
+}
+
+function order() {
+  return latest?.participants.map(({ participant_key: of }) => of).join();
+}
+
+/** Keeps a vote's receipt, which shows counts that only those who have voted may see. */
+function keepReceipt(receipt) {
+  const name = `receipt:${key}`;
+  if (receipt && !store.getItem(name)) store.setItem(name, receipt);
+  useReceipt();
+}
+
+function useReceipt() {
+  if (latest?.count === null && store.getItem(`receipt:${key}`) !== receiptSent) follow();
 }
 
 function showPhase(phase) {
@@ -140,7 +232,7 @@ function tick() {
 /** Shows when voting opens, and the time that remains if the contest says so, else when it ends. */
 function showCountdown() {
   const until = Date.parse((contest.phase === "announced" ? contest.start : contest.end) ?? "");
-  const left = until - Date.now() - ahead;
+  const left = standing === null ? NaN : until - clock.now();
   let text = "";
   if (contest.phase === "announced" && left > 0) text = `Opens in ${span(left)}`;
   else if (contest.phase === "running" && contest.is_contest_time_shown && left > 0) text = `Closes in ${span(left)}`;
@@ -149,7 +241,8 @@ function showCountdown() {
 }
 
 function showResults(results) {
-  element("total").textContent = results.count === null ? "The counts are hidden for now." : `${plural(results.count, WORDS[contest.contest_type])} in all`;
+  showShare();
+  element("total").textContent = results.count === null ? (HIDDEN[standing?.visibility] ?? "The counts are hidden for now.") : `${plural(results.count, WORDS[contest.contest_type])} in all`;
   for (const each of results.participants) {
     const its = shown.get(each.participant_key);
     if (!its) continue;
@@ -160,33 +253,73 @@ function showResults(results) {
   }
 }
 
+/** Shows what to share: the best participants, as many as the contest wants, if their counts are seen. */
+function showShare() {
+  const nameOf = (of) => shown.get(of)?.title ?? of;
+  element("share-text").value = sharedText({ title: element("title").textContent, results: latest, top: contest.share_top_x, nameOf, address: location.href });
+}
+
 /** Casts a vote, `choice` being its participant, rating or positions. */
-async function vote(choice) {
-  const cast = await send("POST", own("votes"), { ...choice, vote_id: newId() });
-  if (cast) await refresh((found) => found.some((each) => each.vote_id === cast.vote_id));
-  else await refresh();
+function vote(choice) {
+  hideTrouble(true);
+  pending.cast(choice);
+}
+
+function sendVote({ vote_id: id, choice }) {
+  return request("POST", own("votes"), { ...choice, vote_id: id });
+}
+
+/** Takes over the answer to a vote: it counts, or is refused. */
+async function answered({ vote_id: id }, accepted, refusal) {
+  if (refusal) {
+    showTrouble(refusal, true);
+    await refresh();
+    return;
+  }
+  hideTrouble(true);
+  keepReceipt(accepted.receipt);
+  await refresh((found) => found.some((each) => each.vote_id === id));
+}
+
+/** Says at each participant, and at the ballot, whether the voter's vote is on its way, or recorded. */
+function showPending() {
+  const onTheirWay = pending.all;
+  const textOf = (isOf) => {
+    const found = onTheirWay.find(({ choice }) => isOf(choice));
+    if (found) return found.failures ? "Not sent yet. It is sent again by itself." : "Sending …";
+    return votes.some((each) => each.status === "counted" && isOf(each)) ? "Voted ✓" : "";
+  };
+  const isFor = (of) => (choice) => choice.participant_key === of || choice.choices?.some((each) => each.participant_key === of);
+  for (const [of, { note }] of shown) setText(note, contest.positions ? "" : textOf(isFor(of)));
+  if (contest?.positions) setText(element("ballot-note"), textOf((choice) => Boolean(choice.positions)));
+}
+
+function setText(place, text) {
+  if (place.textContent !== text) place.textContent = text;
 }
 
 async function takeBack(voteId) {
-  if (await send("DELETE", own(`votes/${encodeURIComponent(voteId)}`)))
+  if (await ask(own(`votes/${encodeURIComponent(voteId)}`), "DELETE"))
     await refresh((found) => found.every((each) => each.vote_id !== voteId || each.status !== "counted"));
 }
 
-/** Reads the voter's votes and allowance, again for a second until the votes are as awaited. */
+/** Reads the voter's votes and allowance, again for some seconds until the votes are as awaited. */
 async function refresh(awaited = () => true) {
-  for (let attempt = 0; attempt < 10; attempt += 1) {
+  for (let attempt = 0; attempt < 5; attempt += 1) {
     const page = await ask(own("votes"));
     if (!page) return;
     votes = page.data;
     if (awaited(votes)) break;
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await new Promise((resolve) => setTimeout(resolve, 100 * 2 ** attempt * (1 + Math.random())));
   }
+  keepReceipt(votes.find((each) => each.receipt)?.receipt);
   allowance = (await ask(own("allowance"))) ?? allowance;
   showOwn();
   showLeft();
 }
 
 function showOwn() {
+  showPending();
   element("no-votes").hidden = votes.length > 0;
   element("own").replaceChildren(...votes.map(ownVote));
   const current = votes.filter((each) => each.status === "counted");
@@ -208,7 +341,7 @@ function ownVote(each) {
     { className: "name" },
     title,
     make("br"),
-    make("span", { className: "soft" }, `${clock.format(Date.parse(each.accepted_at))} · ${state}`),
+    make("span", { className: "soft" }, `${moment.format(Date.parse(each.accepted_at))} · ${state}`),
   );
   const item = make("li", {}, about);
   if (each.status === "counted" && each.source === "c-free" && contest.is_vote_removal_allowed) {
@@ -230,13 +363,11 @@ function showLeft() {
   }
   element("ballot").querySelector("button").disabled = !runs;
   const text = runs && free ? rule(free, inContest) : "";
-  const renews = allowance?.next_free_vote_at ? Date.parse(allowance.next_free_vote_at) - Date.now() : null;
-  element("renews").textContent = runs && renews > 0 ? `All renew in ${span(renews)}.` : "";
-  if (element("left").textContent !== text) element("left").textContent = text;
-  if (renews !== null && renews <= 0) {
-    allowance.next_free_vote_at = null;
-    refresh();
-  }
+  setText(element("left"), text);
+  if (standing === null) return; // the service's time is not known yet
+  const renewsAt = Date.parse(allowance?.next_free_vote_at ?? "");
+  setText(element("renews"), runs && renewsAt > clock.now() ? `All renew in ${span(renewsAt - clock.now())}.` : "");
+  if (runs && !Number.isNaN(renewsAt) && renewal.isDue(renewsAt, clock.now())) refresh();
 }
 
 /** Says how often the voter may vote; a limit on an address is not known here. */
