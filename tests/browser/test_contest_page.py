@@ -261,7 +261,7 @@ async def test_titles_are_text_on_the_page_and_in_the_saved_table_and_the_chart_
 ) -> None:
     contest = await api.contest(0)
     markup = "<img src=x onerror=alert(1)><b>Ada</b> & co"
-    titles = ["=1+1", 'Ada, "A"', markup]
+    titles = ["=1+1", 'Ada, "A"', markup, "Ada;=1+1", "Ada\tB"]
     for title in titles:
         await api.participant(contest, title=title)
     await contest.client.patch(contest.path, json={"title": markup})
@@ -272,7 +272,7 @@ async def test_titles_are_text_on_the_page_and_in_the_saved_table_and_the_chart_
     lines = (await saved(page, "CSV")).read_text("utf-8-sig").splitlines()
     assert lines[0] == "rank,participant,key,count,share,voters"
     participants = [line.split(",", 1)[1].rsplit(",", 4)[0] for line in lines[1:]]
-    assert participants == ["'=1+1", '"Ada, ""A"""', markup]
+    assert participants == ["'=1+1", '"Ada, ""A"""', markup, '"Ada;\'=1+1"', "Ada B"]
     assert (await saved(page, "PNG")).read_bytes().startswith(b"\x89PNG")
 
 

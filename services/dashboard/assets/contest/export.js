@@ -1,5 +1,6 @@
 // The shown result as a table (CSV) and as a picture (PNG).
 
+import { writeDelimited } from "../delimited-text.js";
 import { save } from "../page-elements.js";
 import { t } from "../texts.js";
 import * as words from "../formatting.js";
@@ -7,7 +8,6 @@ import * as words from "../formatting.js";
 const WIDTH = 1600;
 const ROW = 90;
 const HEAD = 190;
-const FORMULA = /^[=+\-@\t\r]/;
 
 /** `result` has `title`, `counts`, `time`, `rows` as the ranking's, and `isFinal`. */
 export function saveCsv(result) {
@@ -18,21 +18,14 @@ export function saveCsv(result) {
     row.name,
     row.key,
     row.count,
-    result.counts.count > 0 ? (row.count / result.counts.count).toFixed(6) : 0,
+    result.counts.count > 0 ? Number((row.count / result.counts.count).toFixed(6)) : 0,
     row.voters,
     ...(isRated ? [row.average < 0 ? "" : row.average, distribution(row.values)] : []),
   ]);
-  const text = [head, ...lines].map((cells) => cells.map(cell).join(",")).join("\r\n");
-  save(new Blob(["\ufeff", text, "\r\n"], { type: "text/csv" }), `${fileName(result)}.csv`);
+  save(new Blob([writeDelimited([head, ...lines])], { type: "text/csv" }), `${fileName(result)}.csv`);
 }
 
 const distribution = (values) => Object.entries(values ?? {}).map(([value, count]) => `${value}:${count}`).join(" ");
-
-/** Quotes a cell, and keeps spreadsheets from reading a title as a formula. */
-function cell(value) {
-  const text = typeof value === "string" && FORMULA.test(value) ? `'${value}` : String(value);
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
 
 export function savePng(result) {
   const canvas = document.createElement("canvas");
