@@ -81,8 +81,7 @@ def faults(error: ValidationError, model: type[BaseModel]) -> Sequence[ErrorDeta
 
     The first unknown members come with the likely name. Raises `ValidationFailed` for more than `MAX_FAULTS`.
     """
-    if error.error_count() > MAX_FAULTS:
-        raise ValidationFailed([Problem("", f"more than {MAX_FAULTS:,} members are not acceptable")])
+    refuse_many(error.error_count())
     found = error.errors(include_url=False, include_input=False, include_context=False)
     for index, each in enumerate(found):
         each["msg"] = _explanation(each)
@@ -91,6 +90,12 @@ def faults(error: ValidationError, model: type[BaseModel]) -> Sequence[ErrorDeta
             named = likely(str(name), _members_at(model, place)) if index < MAX_PROBLEMS else ""
             each["msg"] = UNKNOWN_MEMBER + named
     return found
+
+
+def refuse_many(count: int) -> None:
+    """Raise `ValidationFailed` for more than `MAX_FAULTS` faults."""
+    if count > MAX_FAULTS:
+        raise ValidationFailed([Problem("", f"more than {MAX_FAULTS:,} members are not acceptable")])
 
 
 def _explanation(fault: Mapping[str, Any]) -> str:
@@ -122,7 +127,12 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def checked(schema: type[M], body: Any, others: Iterable[Problem] = ()) -> M:
-    """Parse `body` as `schema`. Raises `ValidationFailed` with `others` first, then all problems of the body."""
+    """Parse `body` as `schema`. Raises `ValidationFailed` with `others` first, then all problems of the body.
+
+    Unknown members are counted before they are validated, which takes a microsecond for each.
+    """
+    if schema.model_config.get("extra") == "forbid" and isinstance(body, dict):
+        refuse_many(len(body) - len(schema.model_fields))
     problems = [*others, *wide_integers(body)]
     try:
         parsed = schema.model_validate(body)

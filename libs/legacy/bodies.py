@@ -9,11 +9,15 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from libs.catalogue.schemas.base import or_null
+from libs.concurrency.turns import off_loop
 from libs.legacy.translator import JsonSchema
 from libs.web.documents.openapi import COMPONENT
 from libs.web.door.auth import headers_of
 from libs.web.door.request_parsing import (
+    URLENCODED,
+    in_pieces,
     json_text,
+    parse_fields,
     parse_json,
     parse_object,
     read_body,
@@ -22,7 +26,7 @@ from libs.web.door.request_parsing import (
 )
 from libs.web.errors import MalformedJson
 
-FORMS: Final = ("application/x-www-form-urlencoded", "multipart/form-data")
+FORMS: Final = (URLENCODED, "multipart/form-data")
 BOOLEANS: Final = {
     text: value
     for value, texts in ((True, ("true", "True", "TRUE", "1")), (False, ("false", "False", "FALSE", "0")))
@@ -42,16 +46,19 @@ async def read_parameters(request: Request, parameters: Mapping[str, JsonSchema]
     kind = require_json(headers, *FORMS)
     body = await read_body(headers, request.receive)
     if kind not in FORMS:
-        return parse_object(body) if body else {}
+        return await off_loop(len(body), parse_object, body) if body else {}
     require_utf8(headers)
+    if kind == URLENCODED:
+        fields = await off_loop(len(body), parse_fields, body)
+    else:
 
-    async def again() -> Message:
-        return {"type": "http.request", "body": body}
+        async def again() -> Message:
+            return {"type": "http.request", "body": body}
 
-    async with Request(request.scope, again).form() as form:
-        return from_form(
-            ((name, value) for name, value in form.multi_items() if isinstance(value, str)), parameters
-        )
+        async with Request(request.scope, in_pieces(again)).form() as form:
+            fields = form.multi_items()
+    texts = [(name, value) for name, value in fields if isinstance(value, str)]
+    return await off_loop(len(body), from_form, texts, parameters)
 
 
 def from_form(form: Iterable[tuple[str, str]], parameters: Mapping[str, JsonSchema]) -> dict[str, Any]:

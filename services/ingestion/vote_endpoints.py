@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from starlette.types import Receive, Scope, Send
 
+from libs.concurrency.turns import off_loop
 from libs.contracts.catalogue_events import ApiKey
 from libs.contracts.position_token import PositionTokens
 from libs.contracts.validation import Problem, ValidationFailed
@@ -167,7 +168,8 @@ class Voting:
 
     async def _cast_items(self, scope: Scope, send: Send, key: ApiKey, media_type: str, body: bytes) -> None:
         headers = scope["headers"]
-        items, ids = parse_batch(media_type, body), BatchIds(header(headers, b"idempotency-key"))
+        items = await off_loop(len(body), parse_batch, media_type, body)
+        ids = BatchIds(header(headers, b"idempotency-key"))
         contest, forwarded = scope["path_params"]["contest_key"], self._proxies.end_user(scope)
         secret = await self._votes.contests.secret(key.account, contest)
 

@@ -13,7 +13,14 @@ LONGEST_S: Final = 0.1
 class Turns:
     """The longest turn so far, in seconds of CPU time of the loop's thread."""
 
-    longest_s = 0.0
+    def __init__(self) -> None:
+        self.longest_s = 0.0
+        self._began = time.thread_time()
+
+    def end(self) -> None:
+        """End a turn, and begin the next one."""
+        now = time.thread_time()
+        self.longest_s, self._began = max(self.longest_s, now - self._began), now
 
 
 @contextmanager
@@ -21,15 +28,13 @@ def measured_turns() -> Iterator[Turns]:
     """Measure each turn of the running loop within."""
 
     async def measure() -> None:
-        before = time.thread_time()
         while True:
             await asyncio.sleep(0)
-            now = time.thread_time()
-            turns.longest_s = max(turns.longest_s, now - before)
-            before = now
+            turns.end()
 
     turns, measuring = Turns(), asyncio.get_running_loop().create_task(measure())
     try:
         yield turns
     finally:
+        turns.end()
         measuring.cancel()

@@ -1,11 +1,14 @@
 """Parsing of requests: size-limited bodies, JSON, parameters, and forms with one file."""
 
+import asyncio
 import json
 import re
+from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import Any, Final, Protocol
+from urllib.parse import parse_qsl
 
 import orjson
 from python_multipart.multipart import parse_options_header
@@ -14,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive
 
+from libs.concurrency.turns import TURN_BYTES, off_loop
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import IdempotencyKeyReused
 from libs.web.documents.openapi import Schema
@@ -131,7 +135,7 @@ async def read_object(request: Request) -> tuple[bytes, dict[str, Any]]:
     headers = headers_of(request.scope)
     require_json(headers)
     body = await read_body(headers, request.receive)
-    return body, parse_object(body)
+    return body, await off_loop(len(body), parse_object, body)
 
 
 def _too_large(max_bytes: int) -> PayloadTooLarge:
@@ -187,6 +191,46 @@ def as_fields(properties: Mapping[str, Any], texts: tuple[str, ...]) -> Schema:
     }
 
 
+URLENCODED: Final = "application/x-www-form-urlencoded"
+MOST_FIELDS: Final = 1_000
+"""Fields of a form at most: a list may be sent as a field for each item."""
+
+
+def parse_fields(body: bytes, most: int = MOST_FIELDS) -> list[tuple[str, str | UploadFile]]:
+    """Parse an urlencoded form. Raises `PayloadTooLarge` for more than `most` fields, before any is parsed."""
+    if body.count(b"&") >= most:
+        raise _too_many(most)
+    return [*parse_qsl(body.decode(errors="replace"), keep_blank_values=True)]
+
+
+def _too_many(most: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"A form may have {most:,} fields at most.", max_fields=most)
+
+
+def in_pieces(receive: Receive) -> Receive:
+    """Return the messages of `receive`, those with a large body in pieces, each in a turn of the event loop.
+
+    Parsing a form costs up to a microsecond for each byte.
+    """
+    left: deque[Any] = deque()
+
+    async def pieces() -> Any:
+        if left:
+            await asyncio.sleep(0)
+            return left.popleft()
+        message: Any = await receive()
+        body: bytes = message.get("body", b"")
+        for start in range(TURN_BYTES, len(body), TURN_BYTES):
+            left.append(message | {"body": body[start : start + TURN_BYTES]})
+        if not left:
+            return message
+        for piece in [*left][:-1]:
+            piece["more_body"] = True
+        return message | {"body": body[:TURN_BYTES], "more_body": True}
+
+    return pieces
+
+
 @asynccontextmanager
 async def open_form(request: Request, max_bytes: int, kinds: Sequence[str], most: int) -> AsyncIterator[FormData]:
     """Parse a form of one of the media types `kinds`, with one file and at most `most` fields.
@@ -197,7 +241,12 @@ async def open_form(request: Request, max_bytes: int, kinds: Sequence[str], most
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given not in kinds:
         raise UnsupportedMediaType(f"Send {' or '.join(kinds)}, not {given or 'nothing'}.")
-    require_utf8(headers_of(request.scope))
+    headers = headers_of(request.scope)
+    require_utf8(headers)
+    if given == URLENCODED:  # without a file
+        body = await read_body(headers, request.receive)
+        yield FormData(await off_loop(len(body), parse_fields, body, most))
+        return
     try:
         form = await _limited(request, max_bytes + MAX_JSON_BYTES).form(
             max_files=1, max_fields=most, max_part_size=MAX_JSON_BYTES
@@ -227,7 +276,7 @@ def _limited(request: Request, max_bytes: int) -> Request:
             raise _file_too_large(max_bytes)
         return message
 
-    return Request(request.scope, receive)
+    return Request(request.scope, in_pieces(receive))
 
 
 def _file_too_large(max_bytes: int) -> PayloadTooLarge:
