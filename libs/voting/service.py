@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, get_args
 
 from prometheus_client import Counter
 
-from libs.catalogue.contests.contest_mapper import load_contest
+from libs.catalogue.contests.contest_mapper import load_contest, load_kept_contest
 from libs.contracts.log_records import CURRENT
 from libs.contracts.pseudonyms import receipt
 from libs.contracts.topics import VotesLog
@@ -22,6 +22,7 @@ from libs.tally.events import Actor, Source
 from libs.tally.reservations import Stale
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.telemetry.metrics import VOTES_ACCEPTED, VOTES_DEDUPLICATED, VOTES_REFUSED, VOTES_UNKNOWN
+from libs.views.catalogue.stored_records import DELETED_CONTESTS
 from libs.voting.cast_reader import CastReader
 from libs.voting.contest_cache import ContestCache, Known
 from libs.voting.protocol import casting, removal, shared_steps
@@ -114,12 +115,12 @@ class VotingService:
         removed: Removed = await self._result(steps, account, command, partition)
         return removed
 
-    async def refund(self, account: str, command: CastVote) -> None:
-        """Remove a paid vote at any time. An id that was never cast is used up, so no attempt can cast it later.
+    async def refund(self, contest: Contest, command: CastVote) -> None:
+        """Remove a paid vote at any time, also in a deleted contest. An id that was never cast is used up, so no
+        attempt can cast it later.
 
-        After the contest's close the removal waits for a reopening. Raises `NotFound`, and errors with status 503.
+        After the contest's close the removal waits for a reopening. Raises errors with status 503.
         """
-        contest = await self.contests.get(account, command.contest)
         partition = self.partition_of(contest, command.voter)
         steps = removal.remove_vote(command, None, partition, _actor())
         await self._result(steps, "", command, partition)
@@ -147,21 +148,29 @@ class VotingService:
         return result
 
 
-async def create_voting_service(servers: Deployment) -> VotingService:
-    """Build the service on the process's connections."""
-    catalogue, votes, store = servers.catalogue.views, servers.votes, servers.store
+def create_contest_cache(servers: Deployment, *, with_deleted: bool = False) -> ContestCache:
+    """Create a cache of contests; `with_deleted` also of deleted ones, whose paid votes can still be refunded."""
+    catalogue = servers.catalogue.views
+    resources = ("contests", DELETED_CONTESTS) if with_deleted else ("contests",)
 
     async def load(account: str, key: str) -> Contest | None:
-        return await load_contest(catalogue, account, key)
+        return await (load_kept_contest if with_deleted else load_contest)(catalogue, account, key)
 
     async def load_version(account: str, key: str) -> int | None:
-        stored = await catalogue.get(account, "contests", key)
-        return None if stored is None else stored.version
+        for resource in resources:
+            if (stored := await catalogue.get(account, resource, key)) is not None:
+                return stored.version
+        return None
 
     async def load_secret(contest: str) -> bytes:
-        return await contest_secret(store, contest)
+        return await contest_secret(servers.store, contest)
 
-    contests = ContestCache(load, load_version, load_secret)
+    return ContestCache(load, load_version, load_secret)
+
+
+async def create_voting_service(servers: Deployment) -> VotingService:
+    """Build the service on the process's connections."""
+    votes, contests = servers.votes, create_contest_cache(servers)
     receipts = servers.ring("receipts")
     with suppress(StorageUnavailable):  # each vote reads them again
         await receipts.load()

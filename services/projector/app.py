@@ -23,7 +23,7 @@ from libs.purchases.encryption import AccountCiphers
 from libs.storage.secrets import account_secret
 from libs.telemetry.tracing import Tracing
 from libs.views.valkey.function_loading import load_functions
-from libs.voting.service import create_voting_service
+from libs.voting.service import create_contest_cache, create_voting_service
 from services.projector.closing_manager import ClosingManager
 from services.projector.http_endpoints import readiness_checks, served
 from services.projector.purchase_manager import PurchaseManager
@@ -143,7 +143,11 @@ def manager_runs(settings: Settings, servers: Deployment, projectors: Projectors
 async def manage_purchases(servers: Deployment, projector: Projector, progress: CatalogueProgress) -> None:
     """Cast purchased votes."""
     voting = await create_voting_service(servers)
-    steps = Steps(voting, AccountCiphers(partial(account_secret, servers.store)), progress.has_folded_account)
+    ciphers, kept = (
+        AccountCiphers(partial(account_secret, servers.store)),
+        create_contest_cache(servers, with_deleted=True),
+    )
+    steps = Steps(voting, kept, ciphers, progress.has_folded_account)
     manager = PurchaseManager(
         servers.purchases, servers.purchase_views, servers.writer, steps.take, lambda: projector.assigned
     )

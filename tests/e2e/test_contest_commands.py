@@ -7,7 +7,7 @@ import pytest
 from libs.local_stack.supervisor import Supervisor
 from tests.support.commands import tally, tally_json
 from tests.support.eventually import eventually
-from tests.support.purchases_over_http import becomes, bought
+from tests.support.purchases_over_http import becomes, bought, refund
 from tests.support.voting import Api, Contest, code, hours_from_now, new_id
 
 
@@ -57,6 +57,30 @@ async def test_a_deleted_contest_is_listed_and_restored_with_its_votes(api: Api,
     actions = [row["action"] for row in audited if row["subject"].get("key") == contest.key]
     assert actions == ["RecordCreated", "RecordCreated", "RecordDeleted", "ContestRestored"], "one is the show's"
     assert (await tally(stack, "contests", "restore", contest.key, "--execute")).exit_code == 2
+
+
+async def test_a_refund_in_a_deleted_contest_holds_after_its_restoration(api: Api, stack: Supervisor) -> None:
+    """A platform refunds what the list of uncounted purchases names."""
+    contest = await api.contest()
+    refunded, kept = await bought(contest, 5), await bought(contest, 2, user="another")
+    await contest.reaches(count=7)
+    assert (await api.client.delete(contest.path)).status_code == 204
+    for record in (refunded, kept):
+        await becomes(api.client, record, "uncounted")
+    for _ in range(2):
+        assert (await refund(api.client, refunded))["status"] == "refunded"
+
+    async def is_taken_back() -> bool:
+        listed = (await tally_json(stack, "contests", "deleted"))["contests"]
+        [deleted] = [each for each in listed if each["key"] == contest.key]
+        return bool(deleted["votes"] == 2)
+
+    await eventually(is_taken_back)
+    assert (await tally(stack, "contests", "restore", contest.key, "--execute")).exit_code == 0
+    await becomes(api.client, kept, "cast")
+    assert (await refund(api.client, refunded))["status"] == "refunded"
+    await contest.reaches(count=2)
+    assert (await tally_json(stack, "verify", contest.key))["equal"]
 
 
 async def entitled(api: Api, title: str) -> Contest:

@@ -130,7 +130,7 @@ async def _request(
         if isinstance(command, RemoveVote):
             return await at.voting.remove(ACCOUNT, command)
         if is_refund:
-            await at.voting.refund(ACCOUNT, command)
+            await at.voting.refund(await at.voting.contests.get(ACCOUNT, command.contest), command)
             return Removed(0, None)
         [outcome] = await at.voting.cast(ACCOUNT, [command])
         return outcome

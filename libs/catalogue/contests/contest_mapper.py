@@ -1,6 +1,7 @@
 """Maps a contest's records to the `Contest` of the voting rules, with phase and order of participants."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from libs.catalogue.contests.closing_record import (
     Closing,
@@ -17,8 +18,10 @@ from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.catalogue.schemas.contest import ContestConfig, Ordering, Rating, RenewFreeVote
 from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.tally.contest import MILLION, Contest, Limits, ParticipantStatus, Phase, RatingScale, Renewal
+from libs.tally.errors import ViewsUnavailable
 from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.catalogue.stored_records import DELETED_CONTESTS
 
 
 async def load_contest(views: CatalogueViews, account: str, key: str) -> Contest | None:
@@ -27,6 +30,20 @@ async def load_contest(views: CatalogueViews, account: str, key: str) -> Contest
     Its `version` is the configuration version of the records.
     """
     return contest_of(account, await views.contest_config(account, key))
+
+
+async def load_kept_contest(views: CatalogueViews, account: str, key: str) -> Contest | None:
+    """Return the contest as `load_contest`, also a deleted one, which `tally contests restore` may bring back.
+
+    None if it is neither there nor kept. Raises `ViewsUnavailable` while it is deleted or restored.
+    """
+    config = await views.contest_config(account, key)
+    if config.contest is not None:
+        return contest_of(account, config)
+    deleted = await views.get(account, DELETED_CONTESTS, key)
+    if deleted is None and (await views.contest_config(account, key)).version != config.version:
+        raise ViewsUnavailable("The contest changes while it is read; retry shortly.", retry_after_s=1)
+    return contest_of(account, replace(config, contest=deleted))
 
 
 def contest_of(account: str, config: ContestRecords) -> Contest | None:

@@ -76,5 +76,5 @@ async def test_a_record_that_cannot_be_read_in_time_holds_no_removal_up(
 async def test_a_purchase_that_was_never_cast_uses_up_its_id(
     partition: Partition, service: VotingService, log: Log
 ) -> None:
-    await service.refund("account", a_vote(source="c-paid", voter="buyer"))
+    await service.refund(CONTEST, a_vote(source="c-paid", voter="buyer"))
     assert [(event.reason, event.address) for event in removals(log)] == [("refund", None)]

@@ -10,7 +10,6 @@ import pytest
 from libs.contracts.purchase_events import (
     Purchase,
     PurchasedVotes,
-    PurchaseEvent,
     PurchaseRefused,
     PurchaseStatus,
     PurchaseTakenBack,
@@ -18,7 +17,7 @@ from libs.contracts.purchase_events import (
 from libs.purchases.encryption import AccountCiphers, Buyer
 from libs.storage.object_store import StorageUnavailable
 from libs.tally.contest import Contest
-from libs.tally.errors import IdempotencyKeyReused, NotFound, SecretErased, TallyError, ViewsUnavailable
+from libs.tally.errors import IdempotencyKeyReused, SecretErased, TallyError, ViewsUnavailable
 from libs.tally.vote_commands import CastVote
 from libs.voting import contest_cache
 from libs.voting.contest_cache import ContestCache
@@ -37,19 +36,25 @@ class Casting:
     """Stands for the voting service, the catalogue and the object store: all that steps come upon."""
 
     contests: ContestCache = field(init=False)
+    kept: ContestCache = field(init=False)
     removed: set[str] = field(default_factory=set)
     trouble: TallyError | None = None
     cannot_load: TallyError | None = None
     is_deleted: bool = False
+    is_unknown: bool = False
     is_erased: bool = False
     is_folded: bool = True
 
     def __post_init__(self) -> None:
         self.contests = ContestCache(self.load, self.load_version, self.load_secret, most_contests=1)
+        self.kept = ContestCache(self.load_kept, self.load_version, self.load_secret, most_contests=1)
 
     async def load(self, account: str, key: str) -> Contest | None:
+        return None if self.is_deleted else await self.load_kept(account, key)
+
+    async def load_kept(self, account: str, key: str) -> Contest | None:
         await asyncio.sleep(0)
-        return None if self.is_deleted else replace(a_contest(), key=key, is_erased=self.is_erased)
+        return None if self.is_unknown else replace(a_contest(), key=key, is_erased=self.is_erased)
 
     async def load_version(self, account: str, key: str) -> int | None:
         await asyncio.sleep(0)
@@ -61,7 +66,7 @@ class Casting:
             raise self.cannot_load
         return key.encode()
 
-    async def refund(self, account: str, command: CastVote) -> None:
+    async def refund(self, contest: Contest, command: CastVote) -> None:
         if self.trouble is not None:
             raise self.trouble
         self.removed.add(command.contest)
@@ -74,7 +79,7 @@ class Casting:
 
     @property
     def steps(self) -> Steps:
-        return Steps(self, AccountCiphers(account_secret), self.folded)  # type: ignore[arg-type]
+        return Steps(self, self.kept, AccountCiphers(account_secret), self.folded)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -105,7 +110,7 @@ async def test_a_refund_removes_its_votes_though_the_secret_went_out_of_memory(c
 
 TROUBLES: dict[str, Callable[[Casting], None]] = {
     "the object store is away": lambda casting: setattr(casting, "cannot_load", StorageUnavailable("away")),
-    "the catalogue is behind": lambda casting: casting.__dict__.update(is_deleted=True, is_folded=False),
+    "the catalogue is behind": lambda casting: casting.__dict__.update(is_unknown=True, is_folded=False),
     "the views are away": lambda casting: setattr(casting, "trouble", ViewsUnavailable("away")),
     "something else": lambda casting: setattr(casting, "trouble", IdempotencyKeyReused("of another")),
 }
@@ -126,13 +131,30 @@ async def test_votes_that_nobody_can_find_any_more_are_given_up(casting: Casting
     assert isinstance(await casting.steps.take(await a_refund(status=PurchaseStatus.RECORDED)), PurchaseRefused)
 
 
-@pytest.mark.parametrize("status", [PurchaseStatus.REFUNDED, PurchaseStatus.RECORDED])
-async def test_a_purchase_for_no_contest_is_ended_once_the_catalogue_is_folded(
+@pytest.mark.parametrize("status", [PurchaseStatus.REFUNDED, PurchaseStatus.REFUSED])
+async def test_votes_in_a_deleted_contest_are_removed_before_they_are_marked_as_taken_back(
     casting: Casting, status: PurchaseStatus
 ) -> None:
-    casting.is_deleted, casting.trouble = True, NotFound("gone")
-    event: PurchaseEvent = await casting.steps.take(await a_refund(status=status))
-    assert isinstance(event, PurchaseTakenBack if status is PurchaseStatus.REFUNDED else PurchaseRefused)
+    """A refused one, too: its votes may have been cast without an answer before the contest was deleted."""
+    casting.is_deleted = True
+    assert isinstance(await casting.steps.take(await a_refund(status=status)), PurchaseTakenBack)
+    assert casting.removed == {"c1"}
+
+
+async def test_a_purchase_for_a_deleted_contest_is_refused_once_the_catalogue_is_folded(casting: Casting) -> None:
+    casting.is_deleted, casting.is_folded = True, False
+    recorded = await a_refund(status=PurchaseStatus.RECORDED)
+    with pytest.raises(ViewsUnavailable):
+        await casting.steps.take(recorded)
+    casting.is_folded = True
+    assert isinstance(await casting.steps.take(recorded), PurchaseRefused)
+
+
+async def test_a_purchase_for_a_contest_that_never_was_is_ended(casting: Casting) -> None:
+    casting.is_deleted = casting.is_unknown = True
+    assert isinstance(await casting.steps.take(await a_refund(status=PurchaseStatus.RECORDED)), PurchaseRefused)
+    assert isinstance(await casting.steps.take(await a_refund()), PurchaseTakenBack)
+    assert not casting.removed
 
 
 def test_a_pass_is_a_small_share_of_the_time_and_a_frozen_one_delays_the_next_by_seconds_only() -> None:
