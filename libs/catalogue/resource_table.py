@@ -181,10 +181,11 @@ VOTE_SOURCES: Final = Resource(
 def _stamp_show(before: Document | None, after: Document, at: int) -> None:
     """Set since when the show is held, with the counts of that time, and since when its result is released.
 
-    A reveal begins anew after a hold, and with no place revealed: it shows the result, not counts of before a
-    reopening or while votes went on.
+    A reveal begins anew after a hold, and with no place revealed: it shows the result, not counts of while votes
+    went on. After a reopening all begins anew.
     """
-    before = before or {}
+    if before is None or closing_record.reopened_of(before) != closing_record.reopened_of(after):
+        before = {}
     frozen = {"held_at": timestamp(at), "frozen": after.pop("frozen", None)}
     begins = after.get("state") == "reveal" and not after.get("revealed")
     if before.get("state") == after.get("state") and not begins:

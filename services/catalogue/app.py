@@ -109,7 +109,7 @@ async def open_module(
     keys, records, auth = await servers.keys_of(Environment.PRODUCTION), production.records, production.auth
     urls = UploadUrls(servers.ring("upload addresses"), production.views, settings.public_url)
     image_urls = ImageUrls(settings.public_url)
-    counts = counts_now(production.views, votes, servers.votes)
+    counts = counts_now(votes, servers.votes)
     links = WallLinks(servers.ring("links"), production.views)
     account_keys = AccountKeys(
         production.writer, production.views, servers.catalogue.key_uses, settings.rate_per_key

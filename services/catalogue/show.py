@@ -1,6 +1,7 @@
 """The show of a contest: what screens show, the release of its result, and links that open screens without key."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, ClassVar, Final
 
@@ -9,6 +10,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from libs.catalogue.commands import WriteRequest
+from libs.catalogue.contests.closing_record import reopened_of, show_in_force
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.catalogue.contests.wall_links import WallLinks
 from libs.catalogue.pagination import ListRequest
@@ -16,7 +18,7 @@ from libs.catalogue.records import RecordService
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import FROZEN, LINKS, SHOWS
 from libs.catalogue.schemas.contest import CallToVote, Link, Show
-from libs.contracts.catalogue_events import ApiKey, Stored
+from libs.contracts.catalogue_events import ApiKey, ContestRecords, Stored
 from libs.contracts.topics import VotesLog
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.results.contest_counts import read_counts
@@ -37,7 +39,7 @@ from libs.web.door.typed_routes import (
     Sent,
     TypedRoute,
 )
-from libs.web.responses import NO_STORE, etag, json_response
+from libs.web.responses import NO_STORE, etag, json_response, precondition_fails
 from services.catalogue.openapi import answer
 from services.catalogue.routes import fits, write_request
 
@@ -62,17 +64,15 @@ class ContestShow(Show):
     )
 
 
-CountsNow = Callable[[str, str], Awaitable[Document]]
-"""Returns the present counts of an account's contest, as `freeze` keeps them."""
+CountsNow = Callable[[str, ContestRecords], Awaitable[Document]]
+"""Returns the present counts of an account's contest with these records, as `freeze` keeps them."""
 
 
-def counts_now(catalogue: CatalogueViews, votes: VoteViews, log: VotesLog) -> CountsNow:
-    async def counts(account: str, key: str) -> Document:
-        """Raise `NotFound` and `ViewsUnavailable`."""
-        config = await catalogue.contest_config(account, key)
+def counts_now(votes: VoteViews, log: VotesLog) -> CountsNow:
+    async def counts(account: str, config: ContestRecords) -> Document:
+        """Raise `ViewsUnavailable`."""
         contest = contest_of(account, config)
-        if contest is None:
-            raise NotFound(f"Contest {key} not found.")
+        assert contest is not None, "its show is changed"
         return freeze(contest, sources_of(config), await read_counts(votes, log, contest))
 
     return counts
@@ -87,16 +87,23 @@ def show_router(
     Director = Annotated[ApiKey, Depends(Permitted(auth, "show:control"))]
     Form = Annotated[Sent[Show], Depends(JsonBody(Show))]
 
+    async def found(account: str, key: str) -> tuple[ContestRecords, Stored]:
+        config = await views.contest_config(account, key)
+        if config.contest is None:
+            raise NotFound(f"Contest {key} not found.")
+        return config, config.contest
+
     @router.get(
         PATH,
         responses={200: answer(ContestShow, "The show."), **UNCHANGED, **problems("not_found")},
     )
     async def read_show(caller: Reader, contest_key: str, if_none_match: IfNoneMatch = None) -> Response:
-        """Read what the screens show of a contest; streams send changes in their `phase` events."""
-        config = await views.contest_config(caller.account, contest_key)
-        if config.contest is None:
-            raise NotFound(f"Contest {contest_key} not found.")
-        return _answered(contest_key, config.show, if_none_match)
+        """Read what the screens show of a contest; streams send changes in their `phase` events.
+
+        A reopening of the contest ends its show: the default one holds until it is changed again.
+        """
+        config, _ = await found(caller.account, contest_key)
+        return _answered(config, if_none_match)
 
     @router.put(
         PATH,
@@ -109,26 +116,46 @@ def show_router(
         overwrite each other: read the show again after a 412.
         """
         body = sent.form.stored()
-        owned = {"frozen": await counts(caller.account, contest_key)} if sent.form.state in FROZEN else None
+        config, contest = await found(caller.account, contest_key)
+        owned: Document = {"reopened": reopened_of(contest.document)}
+        if sent.form.state in FROZEN:
+            owned["frozen"] = await counts(caller.account, config)
         if if_match is not None and if_match.strip() == NEVER:
             made = await records.create(
                 SHOWS, caller.account, body, WriteRequest.once(), parent=contest_key, key=contest_key, owned=owned
             )
-            return _answered(contest_key, made.stored)
+            return _answered(replace(config, show=made.stored))
+        fit = fits(_condition(config, if_match))
         stored, _ = await records.put(
-            SHOWS, caller.account, contest_key, body, parent=contest_key, fits=fits(if_match), owned=owned
+            SHOWS, caller.account, contest_key, body, parent=contest_key, fits=fit, owned=owned
         )
-        return _answered(contest_key, stored)
+        return _answered(replace(config, show=stored))
 
     return router
 
 
-def _answered(contest: str, stored: Stored | None, if_none_match: str | None = None) -> Response:
-    tag = NEVER if stored is None else etag(stored.updated)
-    document, updated = ({}, None) if stored is None else (stored.document, stored.times["updated"])
+def _answered(config: ContestRecords, if_none_match: str | None = None) -> Response:
+    assert config.contest is not None
+    document = show_in_force(config)
     public = {name: value for name, value in document.items() if name not in Show.owned}
-    show = ContestShow.model_validate({"contest_key": contest, "updated": updated} | public)
-    return json_response(show.shown(), 200, {"ETag": tag}, if_none_match=if_none_match)
+    updated = config.show.times["updated"] if document and config.show is not None else None
+    show = ContestShow.model_validate({"contest_key": config.contest.key, "updated": updated} | public)
+    return json_response(show.shown(), 200, {"ETag": _tag(config)}, if_none_match=if_none_match)
+
+
+def _tag(config: ContestRecords) -> str:
+    """Return the entity tag of the show, which a reopening of the contest changes, too."""
+    if config.contest is None or config.show is None:
+        return NEVER
+    updated = config.show.updated
+    return etag(updated if show_in_force(config) else f"{updated}-{reopened_of(config.contest.document)}")
+
+
+def _condition(config: ContestRecords, if_match: str | None) -> str | None:
+    """Return the `If-Match` that the stored show must fit."""
+    if if_match is None or config.show is None or show_in_force(config):
+        return if_match
+    return NEVER if precondition_fails(if_match, _tag(config)) else etag(config.show.updated)
 
 
 ALL: Final = "/contests/{contest_key}/links"

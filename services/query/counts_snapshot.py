@@ -1,7 +1,6 @@
 """A contest and its counts at one moment, and the responses built from them."""
 
 import asyncio
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import Any, Final
 
 import orjson
 
-from libs.catalogue.contests.closing_record import Correction, in_running_order
+from libs.catalogue.contests.closing_record import Correction, in_running_order, show_in_force
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.catalogue.pagination import Ranked
 from libs.catalogue.schemas.contest import Contest as ContestRecord
@@ -247,7 +246,7 @@ class Snapshot:
     def frozen(self) -> "Snapshot | None":
         """The snapshot with the counts and participants that the show holds or reveals; None while it shows the
         present ones. Later changes of a status do not alter what screens show."""
-        kept = None if self.config.show is None else self.config.show.document.get("frozen")
+        kept = show_in_force(self.config).get("frozen")
         if kept is None:
             return None
         then: dict[str, ParticipantStatus] = {
@@ -270,42 +269,48 @@ class Snapshot:
         phase = self.contest.phase(now)
         return self if phase is self.phase else replace(self, phase=phase, answers={})
 
-    def hides(self, now: int) -> bool:
-        """Return whether the counts are hidden at `now` from keys without results:read_hidden, and from the
-        public.
+    @property
+    def hides(self) -> bool:
+        """True if the counts are hidden from keys without results:read_hidden, and from the public.
 
-        A vote reveals `hidden_until_vote` only to its voter, not to keys.
+        A vote reveals `hidden_until_vote` only to its voter, not to keys. The log decides what may be seen: counts
+        that are hidden until the end are until the contest is closed, whatever the time is here.
         """
-        if self.waits_for_release(now):
+        if self.waits_for_release:
             return True
         if self.visibility in ("shown", "hidden"):
             return self.visibility == "hidden"
-        return self.contest.end is None or now < self.contest.end
+        return not self.contest.closed
 
-    def waits_for_release(self, now: int) -> bool:
-        """Return whether the contest has ended, and its result is released by hand later."""
+    @property
+    def waits_for_release(self) -> bool:
+        """True if the contest has ended, and its result is released by hand later.
+
+        Here the clock of this process can only hide counts that the log still shows until the closing.
+        """
         if self.record.contest_config.result_release == "at_end" or self.show.is_released:
             return False
-        return self.contest.closed > 0 or (self.contest.end is not None and now >= self.contest.end)
+        return self.contest.closed > 0 or self.phase is Phase.FINISHED
 
     def check_visible(self, permissions: Collection[str]) -> None:
         """Raise `ResultsHidden` if a key with these permissions may not see the counts now."""
-        if "results:read_hidden" not in permissions and self.hides(time.time_ns() // 1000):
+        if "results:read_hidden" not in permissions and self.hides:
             raise ResultsHidden(self.visibility)
 
-    def hides_from_public(self, now: int, has_voted: bool) -> bool:
+    def hides_from_public(self, has_voted: bool) -> bool:
         """Return whether the counts are hidden from callers without a key."""
-        opens = has_voted and self.visibility == "hidden_until_vote" and not self.waits_for_release(now)
-        return self.hides(now) and not opens
+        opens = has_voted and self.visibility == "hidden_until_vote" and not self.waits_for_release
+        return self.hides and not opens
 
-    def hides_from_screens(self, now: int) -> bool:
-        """Return whether screens show no counts at all: a show can reveal hidden ones, or show all of them."""
-        return self.show.state in ("live", "held") and self.hides_from_public(now, has_voted=False)
+    @property
+    def hides_from_screens(self) -> bool:
+        """True if screens show no counts at all: a show can reveal hidden ones, or show all of them."""
+        return self.show.state in ("live", "held") and self.hides_from_public(has_voted=False)
 
-    def totals(self, permissions: Collection[str], now: int) -> Mapping[str, VoteSums] | None:
+    def totals(self, permissions: Collection[str]) -> Mapping[str, VoteSums] | None:
         """Return the sums by participant in the results, "" for the contest; None if these permissions do not
         suffice."""
-        may = "results:read" in permissions and ("results:read_hidden" in permissions or not self.hides(now))
+        may = "results:read" in permissions and ("results:read_hidden" in permissions or not self.hides)
         return self.results.totals if may else None
 
     def answer(self, render: Render) -> EncodedResponse:

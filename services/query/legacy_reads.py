@@ -25,7 +25,7 @@ from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.web.door.auth import Authenticator
 from services.query.counts_snapshot import Snapshot
-from services.query.snapshot_cache import SnapshotCache, now
+from services.query.snapshot_cache import SnapshotCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class LegacyReads:
         return shape
 
     async def _participants(self, key: ApiKey, contest: Snapshot, records: Sequence[Stored]) -> list[Document]:
-        totals, images = contest.totals(key.permissions, now()), await self._images(key, *records)
+        totals, images = contest.totals(key.permissions), await self._images(key, *records)
         return [
             participant_read(key.account, stored, totals, images) async for stored in in_turns(records, bytes_of)
         ]
@@ -121,7 +121,7 @@ class LegacyReads:
             phase=snapshot.phase,
             contest=snapshot.stored,
             participants=participants,
-            totals=snapshot.totals(key.permissions, now()),
+            totals=snapshot.totals(key.permissions),
             images=await self._images(key, snapshot.stored, *approved),
         )
         return await off_loop(size_of([snapshot.stored, *participants]), contest_read, page)

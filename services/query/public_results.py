@@ -11,7 +11,7 @@ from libs.contracts.catalogue_events import Stored
 from libs.contracts.pseudonyms import is_receipt_of
 from libs.results.contest_results import places, rank_keys
 from libs.storage.secret_rings import SecretRing
-from libs.tally.contest import MILLION, Contest, Phase
+from libs.tally.contest import MILLION, Contest
 from libs.tally.errors import NotFound
 from libs.tally.time_conversion import timestamp
 from libs.views.catalogue.catalogue_views import CatalogueViews
@@ -96,11 +96,9 @@ class PublicResults:
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
         refuse_unknown_parameters(scope)
         contest, receipt = scope["path_params"]["contest_key"], receipt_of(scope["query_string"])
-        snapshot = await self.published(contest)
-        moment = now()
-        snapshot = snapshot.at(moment)
-        has_voted = receipt is not None and snapshot.hides(moment) and await self.admits(contest, receipt)
-        answer = public_answer(snapshot, snapshot.hides_from_public(moment, has_voted))
+        snapshot = (await self.published(contest)).at(moment := now())
+        has_voted = receipt is not None and snapshot.hides and await self.admits(contest, receipt)
+        answer = public_answer(snapshot, snapshot.hides_from_public(has_voted))
         shared_s = shared_for(snapshot.contest, moment)
         # caches would take an uncacheable 304 for a revalidation of the stored response
         condition = header(scope["headers"], b"if-none-match") if shared_s else None
@@ -110,7 +108,7 @@ class PublicResults:
     async def published(self, contest: str) -> Snapshot:
         """Return the contest as of now. Raises `NotFound`, also for one in setup."""
         snapshot = (await self._snapshot(contest)).at(now())
-        if snapshot.phase is Phase.SETUP:
+        if not await self._snapshots.is_published(snapshot.contest):
             raise _not_found(contest)
         return snapshot
 

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from libs.catalogue.contests.closing_record import as_closed, corrections, votes_from
+from libs.catalogue.contests.closing_record import as_closed, corrections, show_in_force, votes_from
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.catalogue.schemas.contest import Show
 from libs.concurrency.tasks import SingleFlight, outcome
 from libs.contracts.catalogue_events import ContestRecords
 from libs.contracts.topics import Topic, VotesLog
+from libs.tally.contest import Contest
 from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.partition_reads import Mark
@@ -72,6 +73,7 @@ class SnapshotCache:
         self._entries: OrderedDict[tuple[str, str], CachedSnapshot] = OrderedDict()
         self._looks = [self._look(partition) for partition in range(catalogue_topic.partitions)]
         self._partition_of: dict[str, int] = {}
+        self._voting_time = 0
 
     async def get(
         self, account: str, key: str, wanted: Mapping[int, int] = NO_POSITIONS, within_s: float = 5.0
@@ -122,6 +124,16 @@ class SnapshotCache:
         entry = self._entry(account, key)
         entry.wanted = mark
         return await entry.rounds.next()
+
+    async def is_published(self, contest: Contest) -> bool:
+        """Return whether the contest is published by the clock that decides on votes: that of this process may be
+        ahead. Raises `ViewsUnavailable`."""
+        if contest.publish is None or contest.publish > now():
+            return False
+        if contest.publish > self._voting_time:
+            state = await self._views.state(self._votes.topic_from(contest.votes_from).first)
+            self._voting_time = max(self._voting_time, state.now)
+        return contest.publish <= self._voting_time
 
     def _entry(self, account: str, key: str) -> CachedSnapshot:
         name = account, key
@@ -214,7 +226,7 @@ def _snapshot(account: str, config: ContestRecords) -> Snapshot | None:
         sources=sources_of(config),
         config=config,
         named=shown.participants,
-        show=Show.model_validate({} if config.show is None else config.show.document),
+        show=Show.model_validate(show_in_force(config)),
         phase=contest.phase(now()),
         updated=max(each.updated for each in (config.contest, *config.participants)),
         corrections=corrections(config),

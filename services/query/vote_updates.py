@@ -33,7 +33,7 @@ from services.query.counts_snapshot import (
 )
 from services.query.historical_counts import PastCounts
 from services.query.result_details import with_details, with_held
-from services.query.snapshot_cache import SnapshotCache, covers, now
+from services.query.snapshot_cache import SnapshotCache, covers
 
 
 class ParticipantCounts:
@@ -57,7 +57,7 @@ class ParticipantCounts:
             is_approved = participant["status"] == "approved"
             waits = approved is not None and is_approved != (participant["key"] in approved)
             participant["waits_for_reopening"] = waits
-        totals = snapshot.totals(key.permissions, now()) if "results:read" in key.permissions else None
+        totals = snapshot.totals(key.permissions) if "results:read" in key.permissions else None
         if totals is None:
             return
         for participant in participants:

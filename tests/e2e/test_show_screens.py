@@ -15,6 +15,7 @@ import pytest
 from libs.local_stack.supervisor import Supervisor
 from services.query.streams.routes import MOST_PER_LINK
 from tests.services.query.streams.stream_clients import EndOfStream, Event, Stream
+from tests.support.eventually import eventually
 from tests.support.http_clients import http_client, ok
 from tests.support.network_traffic import contains
 from tests.support.stack_keys import client_with
@@ -159,7 +160,45 @@ async def test_a_result_released_by_hand_stays_hidden_after_the_end_until_the_re
     assert (await counts())[:2] == [None, None]
     released = await api.client.put(f"{contest.path}/show", json={"is_released": True})
     assert released.json()["released_at"] is not None
-    assert await counts() == [1, 1, 1]
+
+    async def are_shown() -> bool:
+        return await counts() == [1, 1, 1]
+
+    await eventually(are_shown)  # once the contest is closed
+
+
+async def test_a_reopening_ends_the_show_and_each_control_desk_notices(
+    api: Api, anonymous: httpx.AsyncClient
+) -> None:
+    """The result that was released is hidden again while the contest runs, and at its second end."""
+    rules = {"result_release": "by_hand", "vote_visibility": "hidden_until_end"}
+    contest = await api.contest(body=running(**rules, end=hours_from_now(1)))
+    await contest.counts_with(await contest.vote(0))
+    path, show = f"/public{contest.path}/results", f"{contest.path}/show"
+
+    async def public_count() -> Any:
+        return (await anonymous.get(path)).json()["count"]
+
+    await contest.end()
+    released = await direct(contest, state="result", is_released=True)
+    tag = (await api.client.get(show)).headers["etag"]
+    assert await public_count() == 1
+    again = await api.client.post(f"{contest.path}/reopen", json={"end": hours_from_now(1)})
+    assert again.status_code == 200, again.text
+    assert await public_count() is None
+    async with screen(api.client, contest) as wall:
+        assert (await wall.phase("live"))["hidden"] is True
+    now = await api.client.get(show, headers={"if-none-match": tag})
+    assert (now.status_code, now.json()) == (200, SAVED | {"contest_key": contest.key, "updated": None})
+    stale = await api.client.put(show, json={"state": "held"}, headers={"if-match": tag})
+    assert code(stale) == (412, "version_conflict")
+    await contest.end()
+    assert await public_count() is None
+    fresh = await api.client.put(
+        show, json={"state": "result", "is_released": True}, headers={"if-match": now.headers["etag"]}
+    )
+    assert fresh.json()["released_at"] > released["released_at"]
+    assert await public_count() == 1
 
 
 async def test_a_held_screen_receives_no_later_vote_and_a_reveal_only_the_places_that_are_due(api: Api) -> None:

@@ -2,7 +2,7 @@
 
 The members `closing`, `reopened`, `seal` and `secret_erased` of the stored document belong to the server. So does
 `titled`, of contests and of participants, `ordered`, of contests, and `judged`, of participants: when and by whom
-the present title, running order and status were set.
+the present title, running order and status were set. `reopened` of a show is its contest's when it was set.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -193,9 +193,17 @@ def seal_of(document: Document) -> Seal | None:
 
 
 def reopened_of(document: Document) -> int:
-    """Return the number of the last reopened closing, or 0."""
+    """Return the number of the last reopened closing, or 0; of a show that of the time at which it was set."""
     seq: int = document.get("reopened", 0)
     return seq
+
+
+def show_in_force(config: ContestRecords) -> Document:
+    """Return the stored show, or the default one: a reopening ends what was set for the closing before it."""
+    if config.contest is None or config.show is None:
+        return {}
+    show = config.show.document
+    return show if reopened_of(show) == reopened_of(config.contest.document) else {}
 
 
 def votes_from(document: Document) -> int:

@@ -175,13 +175,15 @@ class ContestConfig(Members):
     )
     vote_visibility: VoteVisibility = Field(
         "shown",
-        description="Visibility of counts in public results. To show more needs the permission `show:control` or "
+        description="Visibility of counts in public results; those that are hidden until the end are until the "
+        "contest is closed, seconds later. To show more needs the permission `show:control` or "
         "`results:read_hidden`, too; so does an earlier `end`, if votes are hidden until then.",
     )
     result_release: ResultRelease = Field(
         "at_end",
-        description="With `by_hand` counts are hidden from the end on, until the contest's show `is_released`. "
-        "To change it to `at_end` needs the permission `show:control` or `results:read_hidden`, too.",
+        description="With `by_hand` counts are hidden from the end on, until the contest's show `is_released`, "
+        "and again after a reopening. To change it to `at_end` needs the permission `show:control` or "
+        "`results:read_hidden`, too.",
     )
     participant_style: Style = Field({})
     renew_free_vote: RenewFreeVote | None = Field(
@@ -344,7 +346,7 @@ class Show(Record):
     """What screens show of a contest, and whether its result is released."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLES["shows"]]})
-    owned: ClassVar[frozenset[str]] = frozenset({"frozen"})
+    owned: ClassVar[frozenset[str]] = frozenset({"frozen", "reopened"})
     ignored: ClassVar[frozenset[str]] = Record.ignored | owned | {"contest_key"}
 
     state: ShowState = Field(

@@ -37,7 +37,7 @@ class KeyView:
     sees_hidden: bool
 
     def __call__(self, snapshot: Snapshot, now: int, lag: CountingLag) -> Update:
-        hidden = snapshot.hides(now) and not self.sees_hidden
+        hidden = snapshot.hides and not self.sees_hidden
         answer = None if hidden else snapshot.answer(COUNTS[self.by_source, self.details])
         details = snapshot.record_answer(details_answer) if self.details else None
         return _update(snapshot, now, lag, hidden, "counts", answer, details)
@@ -52,7 +52,7 @@ class PublicView:
     def __call__(self, snapshot: Snapshot, now: int, lag: CountingLag) -> Update:
         if snapshot.phase is Phase.SETUP:
             return GONE
-        hidden = snapshot.hides_from_public(now, self.has_voted)
+        hidden = snapshot.hides_from_public(self.has_voted)
         return _update(snapshot, now, lag, hidden, "results", public_answer(snapshot, hidden))
 
 
@@ -64,7 +64,7 @@ class ScreenView:
     """They were opened without a key."""
 
     def __call__(self, snapshot: Snapshot, now: int, lag: CountingLag) -> Update:
-        hidden = snapshot.hides_from_screens(now)
+        hidden = snapshot.hides_from_screens
         board = None if hidden else snapshot.answer(linked_board_answer if self.is_linked else board_answer)
         details = snapshot.record_answer(linked_details_answer if self.is_linked else screen_details_answer)
         return _update(snapshot, now, lag, hidden, "board", board, details)
@@ -88,7 +88,7 @@ def _update(
         sealed=is_sealed(snapshot.stored.document),
         visibility=snapshot.visibility,
         hidden=hidden,
-        is_public=not snapshot.hides_from_public(now, has_voted=False),
+        is_public=not snapshot.hides_from_public(has_voted=False),
         is_counting=not lag.is_stopped,
         held_final=snapshot.frozen is not None and snapshot.frozen.results.final,
         show=snapshot.show.shown(),

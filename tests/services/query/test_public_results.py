@@ -227,7 +227,11 @@ async def test_what_caches_may_keep_is_the_same_for_all_and_says_nothing_that_is
     for visibility, hiding in HIDDEN.items():
         for phase, times in TIMES.items():
             name = f"{visibility}-{phase}"
-            await env.production.create("contests", name, contest(vote_visibility=visibility, **times))
+            record = contest(vote_visibility=visibility, **times)
+            if phase == "closed":
+                approved = {"participants": [[f"{name}-a", "approved", None]]}
+                record["closing"] = closed_contest("")["closing"] | approved
+            await env.production.create("contests", name, record)
             await env.production.enter(name, f"{name}-a")
             await env.vote(f"{name}-a", 3, contest=name)
             path, hides = f"/public/contests/{name}/results", phase in hiding

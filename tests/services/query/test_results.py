@@ -121,7 +121,7 @@ def test_what_is_shown_while_hidden_does_not_depend_on_the_counts(
 
 def _hidden(snapshot: Snapshot) -> tuple[Any, ...]:
     """The results for a reader without special rights, and for the public."""
-    totals = snapshot.totals(frozenset({"results:read", "content:read"}), NOW)
+    totals = snapshot.totals(frozenset({"results:read", "content:read"}))
     page = ContestPage("acme", snapshot.phase, snapshot.stored, snapshot.approved, totals, {})
     answer = hidden(snapshot)
     entries = [participant_read("acme", stored, totals, {}) for stored in snapshot.config.participants]

@@ -1,11 +1,14 @@
 """No read path reveals a hidden count or rank: no number, order or cut-off."""
 
+import time
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import pytest
 
 from libs.catalogue.resource_table import RESOURCES
+from libs.tally.time_conversion import timestamp
+from services.query import public_contest, public_results, snapshot_cache
 from tests.services.query.query_environment import QueryEnvironment, contest
 from tests.services.query.streams.stream_clients import first_events
 from tests.support.openapi import read_tracked
@@ -13,12 +16,14 @@ from tests.support.openapi import read_tracked
 TIMES: Final[dict[str, dict[str, str]]] = {
     "announced": {"start": "2099-01-01T00:00:00Z", "end": "2100-01-01T00:00:00Z"},
     "running": {"end": "2100-01-01T00:00:00Z"},
-    "finished": {"end": "2021-01-01T00:00:00Z"},
+    "ended": {"end": "2021-01-01T00:00:00Z"},
+    "closed": {"end": "2021-01-01T00:00:00Z"},
 }
+"""A contest that has `ended` by the reader's clock, which may be ahead, is not `closed` yet."""
 HIDDEN: Final[dict[str, set[str]]] = {
     "shown": set(),
-    "hidden_until_vote": {"announced", "running"},
-    "hidden_until_end": {"announced", "running"},
+    "hidden_until_vote": {"announced", "running", "ended"},
+    "hidden_until_end": {"announced", "running", "ended"},
     "hidden": set(TIMES),
 }
 """The phases in which each `vote_visibility` hides the counts from all who have no special right to see them."""
@@ -76,7 +81,7 @@ def participant(record: dict[str, Any]) -> Seen:
     return Seen(entries([record], "vote_count", "rater_count"), [])
 
 
-def public_results(record: dict[str, Any]) -> Seen:
+def results_of_all(record: dict[str, Any]) -> Seen:
     return Seen(entries(record["participants"], "count", "rank", "share"), [record["count"]])
 
 
@@ -89,7 +94,7 @@ def counts_stream(events: dict[str, Any]) -> Seen | None:
 def public_stream(events: dict[str, Any]) -> Seen:
     assert list(events) == ["phase", "results"]
     assert events["phase"]["hidden"] is (events["results"]["count"] is None)
-    return public_results(events["results"])
+    return results_of_all(events["results"])
 
 
 class Read(NamedTuple):
@@ -130,7 +135,7 @@ READS: Final[dict[str, Read]] = {
     "/legacy/brands/{brand_id}/contests": Read("/legacy/brands/acme/contests", legacy_contests, *LEGACY_CONTEST),
     "/legacy/contests/{contest_id}/participants": Read(f"/legacy{SONG}/participants", legacy_participants, *ALL),
     "/legacy/participants/{participant_key}": Read("/legacy/participants/b", participant, *ONE),
-    "/public/contests/{contest_key}/results": Read(RESULTS, public_results, *PUBLIC),
+    "/public/contests/{contest_key}/results": Read(RESULTS, results_of_all, *PUBLIC),
     "/public/contests/{contest_key}/results/stream": Read(f"{RESULTS}/stream", public_stream, *PUBLIC),
 }
 """Every address by which counts, or an order made of them, leave. A contest lists its best two."""
@@ -189,14 +194,32 @@ WITHOUT_COUNTS: Final[dict[str, str]] = {
 }
 
 
+BEST_TWO: Final = {"participant_order": "vote_count", "limit_result_amount": 2}
+
+
 async def song(env: QueryEnvironment, **config: Any) -> None:
     """Four participants: b has most votes, d, rejected since, had more, and those of a are text messages."""
-    rules = {"participant_order": "vote_count", "limit_result_amount": 2} | config
-    await env.production.create("contests", "song", contest(**rules))
+    await env.production.create("contests", "song", contest(**BEST_TWO | config))
     await env.production.register("song", "sms", mapping={"A": "a"})
     for participant in "abcd":
         await env.production.enter("song", participant)
     await env.production.change("participants", "d", {"status": "rejected", "title": "D"})
+
+
+def closed(seq: int, **config: Any) -> dict[str, Any]:
+    """The contest's record after closing number `seq`, before which all others were reopened."""
+    sms = {"title": "Sms", "is_in_total": True, "mode": "cumulative", "mapping": {"A": "a"}}
+    sources = {"sms": sms | {"retired": False, "registered": 1}}
+    participants = [[key, "approved", None] for key in "abc"] + [["d", "rejected", None]]
+    closing = {"seq": seq, "end": 1, "title": "Song", "participants": participants, "sources": sources}
+    return contest(**BEST_TWO | config) | {"closing": closing, "reopened": seq - 1}
+
+
+async def begin(env: QueryEnvironment, phase: str, **config: Any) -> None:
+    """The song in a phase of `TIMES`."""
+    await song(env, **TIMES[phase], **config)
+    if phase == "closed":
+        await env.production.change("contests", "song", closed(1, **TIMES[phase], **config))
 
 
 async def vote(env: QueryEnvironment) -> list[str]:
@@ -238,7 +261,7 @@ async def assert_reads(env: QueryEnvironment, key: str, *, hidden: bool) -> None
 async def test_each_reader_sees_what_visibility_phase_and_key_allow(
     env: QueryEnvironment, visibility: str, phase: str
 ) -> None:
-    await song(env, vote_visibility=visibility, **TIMES[phase])
+    await begin(env, phase, vote_visibility=visibility)
     await vote(env)
     hides = phase in HIDDEN[visibility]
     for name, permissions in KEYS.items():
@@ -274,8 +297,7 @@ async def test_a_change_of_visibility_holds_from_the_next_read_on(env: QueryEnvi
     await vote(env)
     key = await env.production.key(permissions=KEYS["reader"])
     for visibility in ("hidden", "shown", "hidden"):
-        rules = {"participant_order": "vote_count", "limit_result_amount": 2, "vote_visibility": visibility}
-        await env.production.change("contests", "song", contest(**rules))
+        await env.production.change("contests", "song", contest(**BEST_TWO | {"vote_visibility": visibility}))
         await assert_reads(env, key, hidden=visibility == "hidden")
 
 
@@ -283,14 +305,58 @@ async def test_a_change_of_visibility_holds_from_the_next_read_on(env: QueryEnvi
 async def test_a_result_that_is_released_by_hand_is_hidden_from_the_end_until_then(
     env: QueryEnvironment, phase: str
 ) -> None:
-    await song(env, result_release="by_hand", **TIMES[phase])
+    is_over = phase in ("ended", "closed")
+    await begin(env, phase, result_release="by_hand")
     await vote(env)
     key = await env.production.key(permissions=KEYS["reader"])
-    await assert_reads(env, key, hidden=phase == "finished")
+    await assert_reads(env, key, hidden=is_over)
     await env.production.create("shows", "song", {"is_released": True})
     await assert_reads(env, key, hidden=False)
     await env.production.change("shows", "song", {"is_released": False})
-    await assert_reads(env, key, hidden=phase == "finished")
+    await assert_reads(env, key, hidden=is_over)
+
+
+async def test_a_reopening_ends_the_show_with_its_release(env: QueryEnvironment) -> None:
+    rules = {"result_release": "by_hand", "vote_visibility": "hidden_until_end"}
+    shown = {"state": "result", "is_released": True}
+    await begin(env, "closed", **rules)
+    await vote(env)
+    key = await env.production.key(permissions=KEYS["reader"])
+    screen = "/contests/song/show/stream"
+
+    async def is_on_screens() -> bool:
+        _, events, _ = await answer(env, screen, key)
+        return "board" in events
+
+    await env.production.create("shows", "song", shown)
+    await assert_reads(env, key, hidden=False)
+    assert await is_on_screens()
+    again = contest(**BEST_TWO | rules | TIMES["running"]) | {"reopened": 1}
+    for reopened_or_closed in (again, closed(2, **rules | TIMES["closed"])):
+        await env.production.change("contests", "song", reopened_or_closed)
+        await assert_reads(env, key, hidden=True)
+        assert not await is_on_screens()
+    await env.production.change("shows", "song", shown | {"reopened": 1})
+    await assert_reads(env, key, hidden=False)
+    assert await is_on_screens()
+
+
+async def test_a_contest_is_published_by_the_voting_clock_not_by_one_that_is_ahead(
+    env: QueryEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def public_reads() -> list[int]:
+        paths = "/public/contests/song", RESULTS, f"{RESULTS}/stream"
+        return [(await answer(env, path, ""))[0] for path in paths]
+
+    await song(env)
+    record = contest() | {"publish": timestamp(snapshot_cache.now() + 1_800 * 1_000_000)}
+    await env.production.change("contests", "song", record)
+    assert await public_reads() == [404, 404, 404]
+    for module in (snapshot_cache, public_results, public_contest):
+        monkeypatch.setattr(module, "now", lambda: time.time_ns() // 1000 + 3_600 * 1_000_000)
+    assert await public_reads() == [404, 404, 404]
+    await env.production.change("contests", "song", contest())
+    assert await public_reads() == [200, 200, 200]
 
 
 async def test_a_rejected_participant_has_no_votes_anywhere_until_approved_again(env: QueryEnvironment) -> None:

@@ -85,7 +85,9 @@ async def test_nothing_is_said_of_other_contests(env: QueryEnvironment, stream: 
         await stream.next(within_s=QUIET_S)
 
 
-async def test_phases_begin_and_end_by_the_clock(env: QueryEnvironment, service: Service) -> None:
+async def test_phases_begin_and_end_by_the_clock_and_counts_are_shown_by_the_closing(
+    env: QueryEnvironment, service: Service
+) -> None:
     end = seconds_from_now(7200)
     await song(env, start=seconds_from_now(3600), end=end, vote_visibility="hidden_until_end")
     await env.vote("a")
@@ -100,8 +102,12 @@ async def test_phases_begin_and_end_by_the_clock(env: QueryEnvironment, service:
         service.listen(STREAM, await env.production.reader()) as stream,
         service.listen(PUBLIC_STREAM) as public,
     ):
-        for phase, hidden in (("announced", True), ("running", True), ("finished", False)):
-            if phase != "announced":
+        for phase, hidden in (("announced", True), ("running", True), ("finished", True), ("finished", False)):
+            if not hidden:
+                closed = closed_contest("ab")
+                closed["contest_config"]["vote_visibility"] = "hidden_until_end"
+                await env.production.change("contests", "song", closed)
+            elif phase != "announced":
                 start = seconds_from_now(1 if phase == "running" else -1)
                 times = {"start": start, "end": end if phase == "running" else seconds_from_now(1)}
                 await change(env, **times, vote_visibility="hidden_until_end")
