@@ -1,10 +1,11 @@
 """Queues of the log's writer, one per partition, and the pace of a broker's requests, which carry several."""
 
 import asyncio
+import copy
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from aiokafka.structs import RecordMetadata
 
@@ -13,7 +14,7 @@ from libs.contracts.topics import Place
 from libs.kafka.producers import StartedProducer
 from libs.tally.errors import LogUnavailable, NotAppended
 from libs.telemetry.metrics import APPEND_SECONDS, APPENDED_RECORDS
-from libs.telemetry.tracing import Headers
+from libs.telemetry.tracing import NO_HEADERS, Headers
 
 T = TypeVar("T")
 
@@ -69,55 +70,64 @@ class RequestPace(Generic[T]):
         self._send(self, ready)
 
 
-Reply = Callable[[Appended | LogUnavailable], object]
-"""Called once, with the outcome of an append. It must not raise."""
-
-
-class Answer(Protocol):
-    """The part of a future that resolves a record."""
-
-    def done(self) -> bool: ...
-
-    def set_result(self, result: Appended, /) -> None: ...
-
-    def set_exception(self, exception: LogUnavailable, /) -> None: ...
-
-
-class Callback:
-    """An answer that calls back at once when the record is acknowledged, which a future does a tick later."""
-
-    __slots__ = ("_reply",)
-
-    def __init__(self, reply: Reply) -> None:
-        self._reply: Reply | None = reply
-
-    def done(self) -> bool:
-        return self._reply is None
-
-    def set_result(self, result: Appended) -> None:
-        reply, self._reply = self._reply, None
-        if reply is not None:
-            reply(result)
-
-    def set_exception(self, exception: LogUnavailable) -> None:
-        """Call back in the next tick, since the writer fails records while it goes through its queues."""
-        reply, self._reply = self._reply, None
-        if reply is not None:
-            asyncio.get_running_loop().call_soon(reply, exception)
-
-
-class Waiting(NamedTuple):
-    """A submitted record; `answer` resolves by `deadline` (of `time.monotonic`)."""
+class Record(NamedTuple):
+    """A record to append."""
 
     value: bytes
-    key: bytes | None
-    headers: Headers
-    deadline: float
-    answer: Answer
+    key: bytes | None = None
+    headers: Headers = NO_HEADERS
+
+
+Outcome = Appended | LogUnavailable
+
+
+class RecordGroup:
+    """Records of one partition that were submitted together.
+
+    `answer` resolves with the last of their outcomes, by `deadline` (of `time.monotonic`). Records from `at` on
+    are queued, unless they have an outcome; those before it are in a batch, or were.
+    """
+
+    __slots__ = ("answer", "at", "deadline", "outcomes", "records", "undecided")
+
+    def __init__(
+        self, records: Sequence[Record], deadline: float, answer: "asyncio.Future[list[Outcome]]"
+    ) -> None:
+        self.records = records
+        self.deadline = deadline
+        self.answer = answer
+        self.at = 0
+        self.outcomes: list[Any] = [None] * len(records)
+        self.undecided = len(records)
+
+    def decide(self, first: int, outcomes: Iterable[Outcome]) -> int:
+        """Give outcomes to records from `first` on, unless they have one. Return how many it was given to."""
+        if self.answer.done():  # also if nobody waits for it any more
+            return 0
+        before = self.undecided
+        for at, outcome in enumerate(outcomes, first):
+            if self.outcomes[at] is None:
+                self.outcomes[at] = outcome
+                self.undecided -= 1
+        if not self.undecided:
+            self.answer.set_result(self.outcomes)
+        return before - self.undecided
+
+    @property
+    def queued(self) -> int:
+        return self.outcomes[self.at :].count(None)
+
+
+class Part(NamedTuple):
+    """Records of a group that are in one batch: `count` of them from `first` on."""
+
+    group: RecordGroup
+    first: int
+    count: int  # type: ignore[assignment]  # not the tuple's method
 
 
 class PartitionQueue:
-    """One partition: its queued `records`, and the one batch in flight, sent through `link` at `sent_at`.
+    """One partition: its queued `groups`, and the one batch in flight, sent through `link` at `sent_at`.
 
     `place` is its topic and number in Kafka.
     """
@@ -128,10 +138,10 @@ class PartitionQueue:
         "earliest",
         "end",
         "flight",
+        "groups",
         "link",
         "partition",
         "place",
-        "records",
         "refused",
         "seconds",
         "sent_at",
@@ -143,8 +153,8 @@ class PartitionQueue:
         self.topic = topic
         self.partition = partition
         self.place = place
-        self.records: deque[Waiting] = deque()
-        self.flight: list[Waiting] = []
+        self.groups: deque[RecordGroup] = deque()
+        self.flight: list[Part] = []
         self.ack: asyncio.Future[RecordMetadata] | None = None
         self.link: StartedProducer | None = None
         self.sent_at = 0.0
@@ -157,8 +167,7 @@ class PartitionQueue:
             APPENDED_RECORDS.labels(topic, outcome) for outcome in ("acknowledged", "refused", "unknown")
         )
 
-    def fail(self, waiting: Waiting, error: LogUnavailable) -> None:
-        """Resolve a pending record with `error`."""
-        if not waiting.answer.done():
-            (self.refused if isinstance(error, NotAppended) else self.unknown).inc()
-            waiting.answer.set_exception(error)
+    def fail(self, group: RecordGroup, first: int, count: int, error: LogUnavailable) -> None:
+        """Give an error to pending records, a copy to each."""
+        errors = (copy.copy(error) for _ in range(count))
+        (self.refused if isinstance(error, NotAppended) else self.unknown).inc(group.decide(first, errors))

@@ -18,7 +18,7 @@ from aiokafka.structs import RecordMetadata, TopicPartition
 from libs.contracts.log_records import Appended
 from libs.contracts.topics import Placement, in_topic
 from libs.kafka.errors import NO_ANSWER
-from libs.kafka.partition_queues import Answer, Callback, PartitionQueue, Reply, RequestPace, Waiting
+from libs.kafka.partition_queues import Outcome, Part, PartitionQueue, Record, RecordGroup, RequestPace
 from libs.kafka.producers import HANGING_S, SEQUENCE_ROOM, Producers, StartedProducer
 from libs.kafka.settings import KafkaSettings
 from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended, TallyError
@@ -144,53 +144,55 @@ class LogWriter:
         Raises `NotAppended` if the record certainly is not in the log, `AppendUnknown` if that is unknown.
         Cancelling a caller does not affect other records; its own may or may not be appended.
         """
-        answer: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-        self._queue(topic, partition, value, key, deadline_s, answer)
-        return await answer
+        headers = NO_HEADERS if self._tracing is None else self._tracing.headers()
+        [outcome] = await self._queue(topic, partition, [Record(value, key, headers)], deadline_s)
+        if isinstance(outcome, LogUnavailable):
+            raise outcome
+        return outcome
 
-    def append_then(self, topic: str, partition: int, value: bytes, key: bytes | None, reply: Reply) -> None:
-        """Append one record, and call `reply` with the outcome: `Appended`, or an error as of `append`."""
-        self._queue(topic, partition, value, key, None, Callback(reply))
+    def append_group(
+        self, topic: str, partition: int, records: Sequence[Record]
+    ) -> "asyncio.Future[list[Outcome]]":
+        """Append records in their order, if possible as one batch. Their outcomes are the answers of `append`."""
+        return self._queue(topic, partition, records, None)
 
     def _queue(
-        self,
-        topic: str,
-        partition: int,
-        value: bytes,
-        key: bytes | None,
-        deadline_s: float | None,
-        answer: Answer,
-    ) -> None:
-        refusal = self._refusal(value, key)
+        self, topic: str, partition: int, records: Sequence[Record], deadline_s: float | None
+    ) -> "asyncio.Future[list[Outcome]]":
+        answer: asyncio.Future[list[Outcome]] = asyncio.get_running_loop().create_future()
+        refusal = self._refusal(len(records))
         if refusal is not None:
-            APPENDED_RECORDS.labels(topic, "refused").inc()
-            answer.set_exception(refusal)
-            return
+            APPENDED_RECORDS.labels(topic, "refused").inc(len(records))
+            answer.set_result([copy.copy(refusal) for _ in records])
+            return answer
         deadline = time.monotonic() + (self._deadline_s if deadline_s is None else deadline_s)
         queue = self._queues.get((topic, partition))
         if queue is None:
             queue = self._queues[topic, partition] = PartitionQueue(
                 topic, partition, self._place(topic, partition)
             )
-        queue.earliest = min(queue.earliest, deadline)
-        headers = NO_HEADERS if self._tracing is None else self._tracing.headers()
-        queue.records.append(Waiting(value, key, headers, deadline, answer))
-        self._held += 1
-        if len(queue.records) == 1:  # earlier ones have woken it
-            self._wake(queue)
+        group = RecordGroup(records, deadline, answer)
+        for at, record in enumerate(records):
+            if (size := len(record.value) + len(record.key or b"")) > self._settings.produce_max_record_bytes:
+                queue.fail(group, at, 1, NotAppended(f"A record of {size} bytes is too large for the log."))
+        if group.undecided:
+            queue.earliest = min(queue.earliest, deadline)
+            queue.groups.append(group)
+            self._held += group.undecided
+            if len(queue.groups) == 1:  # earlier ones have woken it
+                self._wake(queue)
+        return answer
 
-    def _refusal(self, value: bytes, key: bytes | None) -> NotAppended | None:
-        """Return the error for a record that cannot be queued, or None."""
+    def _refusal(self, records: int) -> NotAppended | None:
+        """Return the error for so many records that cannot be queued, or None."""
         if self._stopping:
             return NotAppended(_STOPPING, retry_after_s=1)
         if self._guard is not None and (refusal := self._guard.append_refusal()) is not None:
             return NotAppended(refusal.message, retry_after_s=refusal.retry_after_s, cause=refusal.cause)
         if self._producers.away is not None:
             return NotAppended(NO_ANSWER, retry_after_s=1, cause=self._producers.away)
-        if self._held >= self._settings.produce_max_queued_records:
+        if self._held + records > self._settings.produce_max_queued_records:
             return NotAppended("Too many records are waiting to be written.", retry_after_s=1)
-        if len(value) + (len(key) if key else 0) > self._settings.produce_max_record_bytes:
-            return NotAppended(f"A record of {len(value)} bytes is too large for the log.")
         return None
 
     def _wake_all(self) -> None:
@@ -200,7 +202,7 @@ class LogWriter:
     def _wake(self, queue: PartitionQueue) -> None:
         """Send the queue's records with the next request to its broker, unless a batch is in flight."""
         link = self._producers.link
-        if queue.flight or not queue.records or link is None:
+        if queue.flight or not queue.groups or link is None:
             return
         leader = link.producer.client.cluster.leader_for_partition(TopicPartition(*queue.place))
         # topics without metadata must not delay others
@@ -272,8 +274,9 @@ class LogWriter:
             self._answer_flight(queue, _refused(error))
             return
         queue.ack, queue.link, queue.sent_at = ack, link, time.monotonic()
-        link.records += len(queue.flight)
-        pace.records += len(queue.flight)
+        records = sum(part.count for part in queue.flight)
+        link.records += records
+        pace.records += records
         if link.records > SEQUENCE_ROOM:
             self._producers.replace(link, "sequence numbers exhausted")
 
@@ -284,18 +287,32 @@ class LogWriter:
         ack.add_done_callback(land)
 
     def _fill(self, queue: PartitionQueue, batch: BatchBuilder) -> None:
-        """Move queued records into `batch` until it is full, dropping cancelled and expired ones."""
-        records, flight = queue.records, queue.flight
+        """Move queued records into `batch` until it is full, dropping abandoned and expired groups."""
         now, now_ms = time.monotonic(), int(time.time() * 1000)
-        while records:
-            waiting = records[0]
-            if waiting.answer.done() or waiting.deadline <= now:
-                self._drop(queue, waiting, _TOO_LATE)
-            elif not _add(batch, now_ms, waiting):
+        while queue.groups:
+            group = queue.groups[0]
+            if group.answer.done() or group.deadline <= now:
+                self._drop(queue, group, _TOO_LATE)
+            elif not self._move(queue, group, batch, now_ms):
                 break
-            else:
-                flight.append(waiting)
-            records.popleft()
+            queue.groups.popleft()
+
+    def _move(self, queue: PartitionQueue, group: RecordGroup, batch: BatchBuilder, now_ms: int) -> bool:
+        """Move a group's records into `batch`. Return whether all fitted; the others follow in the next one."""
+        first = group.at
+        for at in range(first, len(group.records)):
+            if group.outcomes[at] is not None:  # refused
+                first = self._note_part(queue, group, first, at) + 1
+            elif not _add(batch, now_ms, group.records[at]):
+                group.at = self._note_part(queue, group, first, at)
+                return False
+        group.at = self._note_part(queue, group, first, len(group.records))
+        return True
+
+    def _note_part(self, queue: PartitionQueue, group: RecordGroup, first: int, end: int) -> int:
+        if end > first:
+            queue.flight.append(Part(group, first, end - first))
+        return end
 
     def _land(self, queue: PartitionQueue, link: StartedProducer, ack: "asyncio.Future[RecordMetadata]") -> None:
         """Resolve the records of the batch in flight by its acknowledgement or error."""
@@ -317,17 +334,12 @@ class LogWriter:
                 self._guard.report_shortened(queue.topic, queue.partition)
                 self._answer_flight(queue, _unknown("the log was truncated or recreated"))
                 return
-            queue.end = landed.offset + len(queue.flight)
+            queue.end = landed.offset + sum(part.count for part in queue.flight)
         partition, offset, exact = queue.partition, landed.offset, landed.timestamp_type != 0
-        flight, queue.flight, queue.ack = queue.flight, [], None
-        self._release(len(flight))
-        answered = 0
-        for waiting in flight:
-            if not waiting.answer.done():
-                waiting.answer.set_result(Appended(partition, offset, exact))
-                answered += 1
-            offset += 1
-        queue.acknowledged.inc(answered)
+        for group, first, count in self._take_flight(queue):
+            appended = [Appended(partition, at, exact) for at in range(offset, offset + count)]
+            queue.acknowledged.inc(group.decide(first, appended))
+            offset += count
 
     async def _sweep(self) -> None:
         """Fail expired records: queued ones definitely, those in flight with an unknown outcome.
@@ -360,44 +372,49 @@ class LogWriter:
             queue.sent_at = now
 
     def _expire(self, queue: PartitionQueue, now: float) -> None:
-        live: deque[Waiting] = deque()
-        for waiting in queue.records:
-            if waiting.answer.done() or waiting.deadline <= now:
-                self._drop(queue, waiting, _TOO_LATE)
+        live: deque[RecordGroup] = deque()
+        for group in queue.groups:
+            if group.answer.done() or group.deadline <= now:
+                self._drop(queue, group, _TOO_LATE)
             else:
-                live.append(waiting)
-        queue.records = live
-        for waiting in queue.flight:
-            if waiting.deadline <= now and not waiting.answer.done():
-                queue.fail(waiting, _unknown("no acknowledgement in time"))
-        pending = (waiting.deadline for waiting in (*live, *queue.flight) if not waiting.answer.done())
-        queue.earliest = min(pending, default=math.inf)
+                live.append(group)
+        queue.groups = live
+        for group, first, count in queue.flight:
+            if group.deadline <= now:
+                queue.fail(group, first, count, _unknown("no acknowledgement in time"))
+        flying = (part.group for part in queue.flight)
+        queue.earliest = min(
+            (group.deadline for group in (*live, *flying) if not group.answer.done()), default=math.inf
+        )
 
     def _release(self, count: int) -> None:
         self._held -= count
         if not self._held:
             self._emptied.set()
 
-    def _drop(self, queue: PartitionQueue, waiting: Waiting, why: str, cause: str | None = None) -> None:
-        """Fail a record that was removed from the queue, and never was in a batch."""
-        self._release(1)
-        queue.fail(waiting, NotAppended(why, retry_after_s=1, cause=cause))
+    def _drop(self, queue: PartitionQueue, group: RecordGroup, why: str, cause: str | None = None) -> None:
+        """Fail the records of a group that was removed from the queue and are in no batch."""
+        self._release(group.queued)
+        queue.fail(group, group.at, len(group.records) - group.at, NotAppended(why, retry_after_s=1, cause=cause))
 
     def _refuse_all(self, queue: PartitionQueue, refusal: NotAppended) -> None:
         """Fail the queued records, which never reached the producer; those in flight are not concerned."""
-        while queue.records:
-            self._drop(queue, queue.records.popleft(), refusal.message, refusal.cause)
+        while queue.groups:
+            self._drop(queue, queue.groups.popleft(), refusal.message, refusal.cause)
 
     def _answer_flight(self, queue: PartitionQueue, error: LogUnavailable) -> None:
+        for group, first, count in self._take_flight(queue):
+            queue.fail(group, first, count, error)
+
+    def _take_flight(self, queue: PartitionQueue) -> list[Part]:
         flight, queue.flight, queue.ack = queue.flight, [], None
-        self._release(len(flight))
-        for waiting in flight:
-            queue.fail(waiting, copy.copy(error))
+        self._release(sum(part.count for part in flight))
+        return flight
 
 
-def _add(batch: BatchBuilder, now_ms: int, waiting: Waiting) -> bool:
+def _add(batch: BatchBuilder, now_ms: int, record: Record) -> bool:
     """Return whether the record fitted into the batch."""
-    value, key, headers = waiting.value, waiting.key, waiting.headers
+    value, key, headers = record
     return batch.append(timestamp=now_ms, key=key, value=value, headers=headers) is not None
 
 

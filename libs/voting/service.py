@@ -78,9 +78,8 @@ class VotingService:
         for at, command in enumerate(commands):
             by_voter.setdefault(command.voter, []).append(at)
         for places in by_voter.values():
-            before: Run | None = None
-            for at in places:
-                before = self.start(account, contest, commands[at], partial(outcomes.set, at), before)
+            runs = [self._run(account, contest, commands[at], partial(outcomes.set, at)) for at in places]
+            self.driver.start(runs)
         return await outcomes.all
 
     def cached(self, account: str, contest: str) -> Known | None:
@@ -88,21 +87,14 @@ class VotingService:
         known = self.contests.cached(account, contest) if self.receipts.is_loaded else None
         return known if known is not None and self.log.has_topic_from(known.contest.votes_from) else None
 
-    def start(
-        self,
-        account: str,
-        contest: Contest,
-        command: CastVote,
-        finish: Finish,
-        after: Run | None = None,
-    ) -> Run:
-        """Start to cast a vote; `finish` is called with its `Outcome`, or with the exception of a defect.
+    def start(self, account: str, contest: Contest, command: CastVote, finish: Finish) -> None:
+        """Start to cast a vote; `finish` is called with its `Outcome`, or with the exception of a defect."""
+        self.driver.start([self._run(account, contest, command, finish)])
 
-        It is decided and recorded `after` another vote of the voter, which was started just before it.
-        """
+    def _run(self, account: str, contest: Contest, command: CastVote, finish: Finish) -> Run:
         partition = self.partition_of(contest, command.voter)
         steps = casting.cast_vote(command, contest, partition, _Receipts(self.receipts, command))
-        return self.driver.run(steps, account, command, partition, finish, after)
+        return self.driver.new_run(steps, account, command, partition, finish)
 
     async def remove(self, account: str, command: RemoveVote) -> Removed:
         """Remove a free vote on its voter's request. Repeatable: a vote that no longer counts is no error.
@@ -141,7 +133,7 @@ class VotingService:
     ) -> Any:
         """Run one protocol; raise the error that it returns."""
         outcomes = _Outcomes(1)
-        self.driver.run(steps, account, command, partition, partial(outcomes.set, 0))
+        self.driver.start([self.driver.new_run(steps, account, command, partition, partial(outcomes.set, 0))])
         [result] = await outcomes.all
         if isinstance(result, TallyError):
             raise result

@@ -15,6 +15,7 @@ def _of(module: str, seed: int) -> Callable[..., Mutation]:
 _lua = partial(_of, LUA)
 
 APPENDS: Final = "libs.voting.protocol.shared_steps"
+GROUPS: Final = "libs.voting.group_commit"
 CASTING: Final = "libs.voting.protocol.casting"
 REMOVAL: Final = "libs.voting.protocol.removal"
 PURCHASES: Final = "services.projector.purchase_steps"
@@ -41,7 +42,7 @@ MUTATIONS: Final = {
         "confirmed = early",
     ),
     "a lost confirmation confirms": _of(APPENDS, 315)("confirmed is True", "confirmed is not False"),
-    "a record in doubt is given up": _of(APPENDS, 0)(
+    "a record in doubt is given up": _of(APPENDS, 11)(
         "if isinstance(appended, NotAppended)",
         "if not isinstance(appended, Appended)",
         "        return appended\n",
@@ -50,7 +51,7 @@ MUTATIONS: Final = {
     "what another request recorded under the id is one's own": _of(CASTING, 2401)(
         "if recorded.content == command.content:", "if True:"
     ),
-    "a vote that a fence ended is accepted": _of(CASTING, 3)(
+    "a vote that a fence ended is accepted": _of(CASTING, 0)(
         "fenced = True  # its record can never count, so it may be reserved again\n"
         "                        continue",
         "return Accepted(command, answer.terms, True, event.receipt, partition, len(event.receipt))",
@@ -69,12 +70,15 @@ MUTATIONS: Final = {
     "an inexact offset is trusted": _of(APPENDS, 95)(
         "appended.offset if appended.exact else None", "appended.offset"
     ),
-    "votes of a request have no order": _of("libs.voting.service", 101)("at), before)", "at))"),
-    "a vote is reserved before one that takes more calls": _of("libs.voting.protocol_run", 101)(
-        "if before is None or before.stage >= SENT or 0 < before.place < MOST_TOGETHER:",
-        "if True:",
-        "if before is None:",
-        "if True:",
+    "votes of a request have no order": _of(GROUPS, 101)(
+        "before.after, after.before, after.is_held = after, before, True", "self.reply(after, None)"
+    ),
+    "a vote is reserved before one that takes more calls": _of(GROUPS, 101)(
+        "        self.reply(runs[0], None)\n",
+        "        self.reply(runs[0], None)\n"
+        "        if isinstance(runs[0].effect, TakeAddress) and runs[0].request is None and len(runs) > 1:\n"
+        "            runs[0].after = runs[1].before = None\n"
+        "            self.reply(runs[1], None)\n",
     ),
     "what was loaded before the answer is put in force": _of("libs.voting.contest_cache", 427)(
         "return (await entry.loads.next()).contest", "return (entry.known or await entry.loads.next()).contest"
@@ -105,7 +109,7 @@ MUTATIONS: Final = {
         "        await self._views.need(partition, fence, wait.ends)\n", ""
     ),
     "marked while votes are pending": _of(CLOSING, 26)("return state.pending == 0", "return True"),
-    "marked behind a shut gate": _of(CLOSING, 46)("return state.open and (sent is", "return (sent is"),
+    "marked behind a shut gate": _of(CLOSING, 238)("return state.open and (sent is", "return (sent is"),
     "closed before the end by a partition's clock": _of(CLOSING, 14)(
         "(now, *(state.now for state in states))", "(now,)"
     ),
@@ -114,19 +118,19 @@ MUTATIONS: Final = {
     "a change is folded before it is in force": _of(CATALOGUE, 8)(
         "            await self._raise_config(versions)\n", "            pass\n"
     ),
-    "a change is folded where a partition is away": _of(CATALOGUE, 545)(
+    "a change is folded where a partition is away": _of(CATALOGUE, 167)(
         "for group in groups.values())",
         "for group in groups.values()), return_exceptions=True",
         "for error in (error for errors in replies for error in errors if error is not None):",
         "for error in ():",
     ),
-    "a gap is folded over": _of(WORKER, 2801)(
+    "a gap is folded over": _of(WORKER, 480)(
         "if first > self._next and self._gaps < GAPS_TOLERATED:",
         "if False:",
         "        check_contiguous(",
         "        0 and check_contiguous(",
     ),
-    "a view that went back is not noticed": _of(WORKER, 3)("stored != self.position and not is_new:", "False:"),
+    "a view that went back is not noticed": _of(WORKER, 38)("stored != self.position and not is_new:", "False:"),
     # guards of deletions, of rejected participants and of two versions of the events
     "a deleted contest takes votes": _of(CATALOGUE, 102)(
         "if not isinstance(event, Undecodable)", "if not isinstance(event, Undecodable | RecordDeleted)"
@@ -164,7 +168,7 @@ MUTATIONS: Final = {
     "a joiner goes by its own limits": _lua(67)(
         "p[P_CONFIG], p[P_MAX_P],\n    p[P_MAX_C],", "p[P_CONFIG], kind == 1 and 0 or p[P_MAX_P],\n    p[P_MAX_C],"
     ),
-    "confirm whatever the gate": _lua(199)(
+    "confirm whatever the gate": _lua(2270)(
         "if not gate.open or gate.n ~= tonumber(incarnation) then return 0 end\n    call('HINCRBY'",
         "call('HINCRBY'",
     ),
@@ -249,7 +253,7 @@ MUTATIONS: Final = {
         "begun - gone",
     ),
     # guards of the reports of external sources
-    "a report counts twice": _lua(1511)("if c:has_report(field) then return false end", ""),
+    "a report counts twice": _lua(1580)("if c:has_report(field) then return false end", ""),
     "a report after the close counts": _lua(41)("if closing_of(s, c.top.cells[ROW_REOPENED]) > 0", "if false"),
     "a report after the close is accepted": _of(REPORTING, 41)("        if state.late:\n", "        if False:\n"),
     "another report under the id is accepted": _of(REPORTING, 19)("state.content != report.content:", "False:"),
@@ -268,11 +272,11 @@ MUTATIONS: Final = {
     "a refunded purchase keeps its votes": _of(PURCHASE, 45)(
         "or not self.taken_back", "or (self.status is PurchaseStatus.REFUSED and not self.taken_back)"
     ),
-    "a cast purchase is not refunded": _of(PURCHASE_FOLD, 45)(
+    "a cast purchase is not refunded": _of(PURCHASE_FOLD, 94)(
         "    if known.status is PurchaseStatus.REFUNDED:\n        return None",
         "    if known.status is not PurchaseStatus.RECORDED:\n        return None",
     ),
-    "a refunded purchase is cast": _of(PURCHASE_FOLD, 94)(
+    "a refunded purchase is cast": _of(PURCHASE_FOLD, 305)(
         "case PurchaseCast():\n            if known.status is PurchaseStatus.RECORDED:",
         "case PurchaseCast():\n            if True:",
     ),

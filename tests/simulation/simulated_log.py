@@ -19,11 +19,12 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appended, LogRecord
 from libs.contracts.topics import Placement, Topic
 from libs.kafka.errors import NO_ANSWER
+from libs.kafka.partition_queues import Outcome, Record, RecordGroup
 from libs.kafka.reader import Extent
 from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended
 from libs.tally.events import LogCreated
 from tests.simulation.faults import Streams
-from tests.simulation.virtual_loop import BEGIN_S, SimulatedProcess, VirtualLoop, set_result
+from tests.simulation.virtual_loop import BEGIN_S, SimulatedProcess, VirtualLoop
 
 if TYPE_CHECKING:
     from tests.simulation.deployment import Deployment
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 SESSION_S: Final = 6.0
 """Silence after which a group's member is expelled."""
 REBALANCE_S: Final = 0.02
+SPLIT: Final = 0.2
+"""Probability that several records that wait go in several batches."""
 
 
 @dataclass(slots=True, eq=False)
@@ -134,6 +137,7 @@ class SimulatedWriter:
         self._place = place
         self._rng = world.streams[f"{process.name}: appends"]
         self._delays = world.streams[f"{process.name}: way to the log"]
+        self._splits = world.streams[f"{process.name}: full batches"]
         self._deadline_s = world.settings.produce_deadline_ms / 1000
         self._queues: dict[tuple[str, int], _Queue] = {}
 
@@ -150,30 +154,32 @@ class SimulatedWriter:
         *,
         deadline_s: float | None = None,
     ) -> Appended:
-        answer: asyncio.Future[Appended | LogUnavailable] = self._loop.create_future()
-        reply = partial(set_result, answer)
-        self.append_then(topic, partition, value, key, reply, deadline_s)
-        outcome = await answer
+        [outcome] = await self._queue(topic, partition, [Record(value, key)], deadline_s)
         if isinstance(outcome, LogUnavailable):
             raise outcome
         return outcome
 
-    def append_then(
-        self,
-        topic: str,
-        partition: int,
-        value: bytes,
-        key: bytes | None,
-        reply: Callable[[Any], object],
-        deadline_s: float | None = None,
-    ) -> None:
+    def append_group(
+        self, topic: str, partition: int, records: Sequence[Record]
+    ) -> "asyncio.Future[list[Outcome]]":
+        return self._queue(topic, partition, records, None)
+
+    def _queue(
+        self, topic: str, partition: int, records: Sequence[Record], deadline_s: float | None
+    ) -> "asyncio.Future[list[Outcome]]":
         queue = self._queues.get((topic, partition))
         if queue is None:
             queue = self._queues[topic, partition] = _Queue(self._place(topic, partition), partition)
         deadline = self._loop.now + (deadline_s or self._deadline_s)
-        queue.records.append(_Waiting(value, key, deadline, reply))
-        if len(queue.records) == 1:
+        group = RecordGroup(records, deadline, self._loop.create_future())
+        is_idle = not queue.records
+        queue.records += [
+            _Waiting(record.value, record.key, deadline, partial(_decide, group, at))
+            for at, record in enumerate(records)
+        ]
+        if is_idle:
             self._loop.call_soon(self._send, queue)
+        return group.answer
 
     def _send(self, queue: _Queue) -> None:
         """Send what waits as one batch, unless one is in flight or there is no leader."""
@@ -186,11 +192,15 @@ class SimulatedWriter:
             until = min(leaderless_until, queue.records[0].deadline)
             self._loop.call_at(until + 0.001, self._send, queue)
             return
-        batch, queue.records = queue.records, []
+        size = len(queue.records)
+        if size > 1 and self._splits.random() < SPLIT:  # as a batch that is full
+            size = self._splits.randrange(1, size)
+        batch, queue.records = queue.records[:size], queue.records[size:]
         fault = self._fault()
         if fault == "refused":
             refusal = NotAppended(NO_ANSWER, retry_after_s=1)
             self._loop.call_later(self._delay(), _answer, batch, repeat(refusal))
+            self._loop.call_soon(self._send, queue)
             return
         queue.in_flight = batch
         unknown = AppendUnknown("It is not yet known whether the record was written.", retry_after_s=1)
@@ -238,6 +248,10 @@ class SimulatedWriter:
 
     def _delay(self) -> float:
         return self._delays.uniform(0.0005, self._world.faults.slowest_s)
+
+
+def _decide(group: RecordGroup, at: int, outcome: Outcome) -> None:
+    group.decide(at, (outcome,))
 
 
 def _answer(batch: list[_Waiting], outcomes: Iterable[Appended | LogUnavailable]) -> None:

@@ -8,6 +8,7 @@ import pytest
 from aiokafka.cluster import ClusterMetadata
 
 from libs.contracts.topics import Topic, votes_topic
+from libs.kafka.partition_queues import Record
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from tests.support.eventually import eventually
@@ -65,7 +66,7 @@ async def test_metadata_are_refreshed_while_a_batch_is_not_acknowledged(
             return asyncio.get_running_loop().create_future()
 
         monkeypatch.setattr("aiokafka.AIOKafkaProducer.send_batch", hang)
-        writer.append_then(topic.name, 0, b"record", None, lambda _: None)
+        writer.append_group(topic.name, 0, [Record(b"record")])
         await eventually(lambda: len(asked) > 5)
 
 

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import pytest
@@ -12,11 +11,12 @@ from aiokafka.errors import KafkaError
 
 from libs.contracts.log_records import Appended
 from libs.contracts.topics import Topic
+from libs.kafka.partition_queues import Record
 from libs.kafka.reader import Extent, LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
 from libs.local_stack.servers import Servers
-from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended
+from libs.tally.errors import AppendUnknown, NotAppended
 from tests.support.eventually import eventually
 from tests.support.frozen_process import stopped
 from tests.support.log_writers import open_writer
@@ -52,7 +52,7 @@ class Log:
     @property
     def in_flight(self) -> int:
         """Records of partition 0 that were sent and have no answer."""
-        return len(self.writer._queues[self.topic.name, 0].flight)
+        return sum(part.count for part in self.writer._queues[self.topic.name, 0].flight)
 
     async def values(self, partition: int = 0) -> list[bytes]:
         """The values of a partition, from offset 0."""
@@ -89,26 +89,38 @@ async def test_each_record_lies_where_its_answer_says(log: Log) -> None:
     assert log.writer.held == 0
 
 
-async def test_callbacks_are_called_once_each_with_the_outcome(log: Log) -> None:
-    answers: list[tuple[int, Appended | LogUnavailable]] = []
-
-    def keep(n: int, answer: Appended | LogUnavailable) -> None:
-        answers.append((n, answer))
-
+async def test_each_record_of_a_group_has_its_outcome(log: Log) -> None:
+    """Also where the group needs several batches, and where a record is refused."""
     large = b"x" * (log.settings.produce_max_record_bytes + 1)
-    for n in range(500):
-        value = large if n == 7 else b"%d" % n
-        log.writer.append_then(log.topic.name, 0, value, b"k", partial(keep, n))
-    assert answers == []  # a refusal is no call back within the call
-    await eventually(lambda: len(answers) == 500)
+    records = [Record(b"%d" % n + b"y" * 4_000, b"k") for n in range(500)]
+    records[7] = Record(large)
+    answers = await log.writer.append_group(log.topic.name, 0, records)
     values = await log.values()
-    for n, answer in answers:
-        if n == 7:
-            assert isinstance(answer, NotAppended)
-        else:
-            assert isinstance(answer, Appended)
-            assert values[answer.offset] == b"%d" % n
-    assert sorted(n for n, _ in answers) == list(range(500))
+    refused = answers.pop(7)
+    assert isinstance(refused, NotAppended)
+    assert len(records) * 4_000 > 2 * log.settings.produce_max_batch_bytes
+    for record, answer in zip(records[:7] + records[8:], answers, strict=True):
+        assert isinstance(answer, Appended)
+        assert values[answer.offset] == record.value
+    assert [answer.offset for answer in answers] == [*range(1, 500)]  # type: ignore[union-attr]
+    assert log.writer.held == 0
+
+
+async def test_what_is_not_sent_of_a_group_is_refused_and_what_is_in_flight_is_unknown(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await log.append(b"before")
+    link = log.writer._producers.link
+    assert link is not None
+
+    async def hang(*_: Any, **__: Any) -> "asyncio.Future[Any]":
+        return asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(link.producer, "send_batch", hang)
+    monkeypatch.setattr(log.writer, "_deadline_s", 0.3)
+    size = log.settings.produce_max_batch_bytes // 2
+    answers = await log.writer.append_group(log.topic.name, 0, [Record(b"x" * size) for _ in range(4)])
+    assert [type(answer) for answer in answers] == [AppendUnknown, NotAppended, NotAppended, NotAppended]
 
 
 async def test_a_partition_that_cannot_be_sent_to_refuses_its_queue_and_not_what_is_in_flight(
@@ -130,7 +142,7 @@ async def test_a_partition_that_cannot_be_sent_to_refuses_its_queue_and_not_what
     flying = log.start(b"in flight")
     await eventually(lambda: queue.flight)
     queued = log.start(b"queued")
-    await eventually(lambda: queue.records)
+    await eventually(lambda: queue.groups)
     monkeypatch.setattr(link.producer, "partitions_for", fails)
     pace = next(iter(log.writer._paces.values()))
     await log.writer._send(queue, link, pace, pace.request, {})

@@ -22,7 +22,8 @@ from libs.views.votes.ledger_export import PARTS, export
 from libs.views.votes.reply_types import SourceCounts
 from libs.views.votes.timeline import Timeline
 from libs.views.votes.vote_views import APPLY_ITEMS, RAISES
-from libs.voting.batching import CALL_PARTITIONS, CALL_REQUESTS, CONFIRMED_PARTITIONS
+from libs.voting.group_commit import CONFIRMED_PARTITIONS
+from libs.voting.group_queue import GROUP_PARTITIONS, GROUP_VOTES
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.measured import Measured
 from tests.libs.views.partition import Partition
@@ -136,24 +137,24 @@ async def votes(valkey: Measured, namespace: str, size: int) -> None:
 async def together(views: VoteViews, contest: Contest) -> None:
     """Decide, confirm, raise and read closings for as many partitions as share a call."""
     gates = []
-    for partition in range(CALL_PARTITIONS):
+    for partition in range(GROUP_PARTITIONS):
         its = Partition(views, partition)
         fence = await its.shut()
         await views.need(partition, fence, {0: 1})
         await its.fold(LogCreated("log"), fence)
         assert await views.put_in_force(partition, contest, fence.incarnation)
         gates.append((partition, fence.incarnation))
-    voters = range(CALL_REQUESTS // CALL_PARTITIONS)
+    voters = range(GROUP_VOTES // GROUP_PARTITIONS)
     requests = [request_of(contest, a_vote("p1", voter=f"together {number}")) for number in voters]
     decided = await views.reserve_together([(partition, requests) for partition, _ in gates])
     assert {type(reserved.answer) for answers in decided for reserved in raised(answers)} == {Granted}
-    assert all(await views.confirm_together(gates * (CONFIRMED_PARTITIONS // CALL_PARTITIONS)))
+    assert all(await views.confirm_together(gates * (CONFIRMED_PARTITIONS // GROUP_PARTITIONS)))
     versions = dict.fromkeys([contest.key, *(f"contest {number}" for number in range(RAISES))], 2)
     partitions = [partition for partition, _ in gates]
     assert not any(await views.raise_together(partitions, versions))
     for partition in partitions:
-        for at in range(0, PENDING_PAGE // CALL_PARTITIONS * 2, CALL_REQUESTS):
-            votes = [a_vote("p1", voter=f"closing {number}") for number in range(at, at + CALL_REQUESTS)]
+        for at in range(0, PENDING_PAGE // GROUP_PARTITIONS * 2, GROUP_VOTES):
+            votes = [a_vote("p1", voter=f"closing {number}") for number in range(at, at + GROUP_VOTES)]
             newer = replace(contest, version=2)
             await views.reserve(partition, [request_of(newer, vote) for vote in votes])
     states = await views.closings(range(CLOSING_PARTITIONS), contest.key)

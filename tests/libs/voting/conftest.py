@@ -1,7 +1,7 @@
 """A partition of the vote views on the real Valkey, with counted calls, and a log controlled by the test."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -9,6 +9,7 @@ import pytest
 from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log_records import Appended
 from libs.contracts.topics import VotesLog
+from libs.kafka.partition_queues import Record
 from libs.tally.contest import Contest
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import Event
@@ -70,20 +71,19 @@ class Log:
         self.answers: Callable[[int], Outcome | None] = lambda _: None
         """Returns the outcome of the record of this number; None: it is appended."""
 
-    def append_then(
-        self,
-        topic: str,
-        partition: int,
-        value: bytes,
-        key: bytes | None,
-        reply: Callable[[Appended | LogUnavailable], object],
-    ) -> None:
-        number = len(self.events)
-        event = vote_codec.decode(value)
-        assert not isinstance(event, Undecodable)
-        self.events.append(event)
-        outcome = self.answers(number) or Appended(partition, self.partition.end + number, True)
-        asyncio.get_running_loop().call_soon(reply, outcome)
+    def append_group(
+        self, topic: str, partition: int, records: Sequence[Record]
+    ) -> "asyncio.Future[list[Appended | LogUnavailable]]":
+        outcomes = list[Appended | LogUnavailable]()
+        for record in records:
+            number = len(self.events)
+            event = vote_codec.decode(record.value)
+            assert not isinstance(event, Undecodable)
+            self.events.append(event)
+            outcomes.append(self.answers(number) or Appended(partition, self.partition.end + number, True))
+        answer = asyncio.get_running_loop().create_future()
+        answer.set_result(outcomes)
+        return answer
 
 
 async def never_read(partition: int, offset: int) -> None:

@@ -7,8 +7,8 @@ import pytest
 from libs.contracts.log_records import Appended
 from libs.tally.errors import AppendUnknown, LedgerCatchingUp
 from libs.tally.events import Event, VoteCast
-from libs.voting import batching, protocol_driver, protocol_run
-from libs.voting.batching import CALL_REQUESTS, LEAST_GROUP
+from libs.voting import group_queue, protocol_driver, protocol_run
+from libs.voting.group_queue import GROUP_VOTES, LEAST_GROUP
 from libs.voting.protocol.shared_steps import Accepted
 from libs.voting.service import VotingService
 from tests.libs.views.partition import Partition
@@ -28,8 +28,8 @@ async def test_votes_of_clients_that_vote_again_share_the_calls_of_their_group(
     service: VotingService, valkey: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They come in ticks of their own, as each client reads its answer and sends its next vote."""
-    monkeypatch.setattr(batching, "SHORT_WAIT_S", 3_600.0)
-    monkeypatch.setattr(batching, "LONGEST_WAIT_S", 3_600.0)
+    monkeypatch.setattr(group_queue, "SHORT_WAIT_S", 3_600.0)
+    monkeypatch.setattr(group_queue, "LONGEST_WAIT_S", 3_600.0)
     await service.cast("account", [a_vote(voter="first")])
     clients = range(LEAST_GROUP)
     await service.cast("account", [a_vote(voter=f"v{n}") for n in clients])
@@ -49,7 +49,7 @@ async def test_votes_at_a_closed_gate_ask_for_a_reservation_again_only_when_it_h
     fence = await partition.shut()
     casting = [asyncio.ensure_future(service.cast("account", [a_vote(voter=f"v{n}")])) for n in range(WAITING)]
     await eventually(lambda: valkey.calls["votes_lookup"] > 5)
-    batches = -(-WAITING // CALL_REQUESTS)
+    batches = -(-WAITING // GROUP_VOTES)
     assert valkey.calls["votes_reserve"] == batches
     await partition.fold(fence)
     outcomes = [outcome for outcomes in await asyncio.gather(*casting) for outcome in outcomes]

@@ -101,7 +101,7 @@ async def refreshed(cache: ContestCache, before: Contest, ledger: Ledger, in_for
     driver = Driver(unused, cast(Any, ledger), unused, cache, unused, unused)
     done: asyncio.Future[Contest | TallyError] = asyncio.get_running_loop().create_future()
     steps, of = refresh(before, Stale(in_force, 7)), RemoveVote(before.key, "", "")
-    driver.run(steps, "account", of, 0, done.set_result)
+    driver.start([driver.new_run(steps, "account", of, 0, done.set_result)])
     loaded = await done
     if isinstance(loaded, TallyError):
         raise loaded

@@ -10,20 +10,20 @@ import pytest
 
 from libs.contracts.topics import VotesLog
 from libs.tally.contest import MILLION, Limits
-from libs.tally.errors import LimitReached
-from libs.tally.reservations import Answer, GateClosed, Request, Stale
+from libs.tally.errors import LimitReached, ViewsUnavailable
+from libs.tally.reservations import GateClosed, Request, Stale
 from libs.tally.vote_commands import CastVote
 from libs.views.votes.address_counters import AddressCounters
-from libs.voting.batching import CALL_REQUESTS, ReservationBatcher
-from libs.voting.protocol.effects import AwaitGate, Reserve, Steps
+from libs.voting.group_commit import MOST_TOGETHER
+from libs.voting.group_queue import GROUP_VOTES, GroupQueue
+from libs.voting.protocol.effects import AwaitGate, GiveAddress, ReadCast, Reserve, Steps
 from libs.voting.protocol.shared_steps import Accepted
 from libs.voting.protocol_driver import Driver
-from libs.voting.protocol_run import ENDED, MOST_TOGETHER, QUEUED, SENT, Run
+from libs.voting.protocol_run import Run
 from libs.voting.service import VotingService
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.partition import Partition
 from tests.libs.voting.conftest import Counted, Log, Serve, never_read
-from tests.libs.voting.protocol.steps import granted
 from tests.support.builders import a_contest, a_rating, a_vote
 from tests.support.eventually import eventually
 
@@ -94,23 +94,29 @@ async def test_a_request_leaves_nothing_to_the_garbage_collector(service: Voting
         gc.enable()
 
 
-async def test_no_call_ends_between_them(partition: Partition) -> None:
-    """The last one is decided by the first call, which has no room for it."""
-    await partition.grant(a_vote(voter="first"))
-    calls: list[int] = []
+async def test_no_call_ends_between_them(service: VotingService, valkey: Counted, log: Log) -> None:
+    """The last ones are decided by the first call, which has no room for them."""
+    casting = [service.cast("account", [a_vote(voter=f"v{number}")]) for number in range(GROUP_VOTES - 1)]
+    *_, last = await asyncio.gather(*casting, service.cast("account", votes("voter", 3)))
+    assert {type(outcome) for outcome in last} == {Accepted}
+    assert valkey.calls["votes_reserve"] == 1
+    assert [vote_id for vote_id in recorded(log) if vote_id in ("0", "1", "2")] == [*"012"]
 
-    async def reserve_together(requests: Any) -> Any:
-        calls.append(sum(len(its) for _, its in requests))
-        return await type(partition.views).reserve_together(partition.views, requests)
 
-    partition.views.reserve_together = reserve_together  # type: ignore[method-assign]
-    loop, reservations = asyncio.get_running_loop(), ReservationBatcher(partition.views)
-    answers = [loop.create_future() for _ in range(CALL_REQUESTS + 1)]
-    for number, answer in enumerate(answers):
-        request, is_last = request_of(a_contest(), a_vote(voter=f"v{number}")), number == CALL_REQUESTS
-        reservations.reserve(0, request, loop.time() + 60, answer.set_result, joins=is_last)
-    await asyncio.wait_for(asyncio.gather(*answers), 60)
-    assert calls == [CALL_REQUESTS + 1]
+async def test_they_have_one_deadline(service: VotingService, partition: Partition, log: Log) -> None:
+    """Otherwise the first could be given up, and the next one reserved: a retry of the first would replace it."""
+    deadlines: list[list[float]] = []
+    take_group = GroupQueue.add
+
+    def add(queue: GroupQueue, run: Run) -> None:
+        deadlines.append([run.reserve_deadline, run.settle_deadline, run.gate_deadline])
+        take_group(queue, run)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(GroupQueue, "add", add)
+        await service.cast("account", votes("voter", 3))
+    assert len(deadlines) == 3
+    assert deadlines[0] == deadlines[1] == deadlines[2]
 
 
 @pytest.fixture
@@ -120,64 +126,40 @@ def driver(partition: Partition, valkey: Counted, namespace: str, log: Log, serv
 
 
 def run_both(driver: Driver, first: Steps[None], second: Steps[None]) -> "asyncio.Future[None]":
-    """Run the steps of two votes, the second `after` the first; ended with the second."""
+    """Run the steps of two votes of a request; ended with the second."""
     ended = asyncio.get_running_loop().create_future()
     one, other = votes("voter", 2)
-    before = driver.run(first, "account", one, 0, lambda _: None)
-    driver.run(second, "account", other, 0, ended.set_result, before)
+    before = driver.new_run(first, "account", one, 0, lambda _: None)
+    driver.start([before, driver.new_run(second, "account", other, 0, ended.set_result)])
     return ended
 
 
-@pytest.mark.parametrize(
-    ("answer", "stage"),
-    [
-        pytest.param(granted(incarnation=1), SENT, id="granted as the one before"),
-        pytest.param(granted(incarnation=2), ENDED, id="granted under the next fence"),
-        pytest.param(GateClosed(), ENDED, id="gate closed"),
-        pytest.param(Stale(None, 1), ENDED, id="stale"),
-    ],
-)
-async def test_an_answer_waits_for_the_one_before_it(answer: Answer, stage: int) -> None:
-    """A vote that was sent under another fence may have to be recorded again."""
-    before, run, replies = *a_pair(), list[object]()
-    run.reply = replies.append
-    run.take_answer(answer)
-    assert not replies
-    before.incarnation = 1
-    for reached in (SENT, ENDED):
-        before.note(reached)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert replies == ([answer] if reached >= stage else [])
-
-
 @pytest.mark.parametrize("gave_up", [False, True])
-async def test_one_has_no_time_left_after_one_that_gave_up(gave_up: bool) -> None:
+async def test_one_has_no_time_left_after_one_that_gave_up(driver: Driver, gave_up: bool) -> None:
     """So a request of many votes does not wait for each of them."""
-    before, run = a_pair()
-    deadline, before.gave_up = run.gate_deadline, gave_up
-    run.then(ENDED, lambda: None)
-    before.note(ENDED)
-    await asyncio.sleep(0)
-    assert (run.gate_deadline == deadline) == gave_up
+    loop, ended = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
 
+    def first() -> Steps[object]:
+        yield GiveAddress("", ())
+        return ViewsUnavailable("no answer") if gave_up else None
 
-def a_pair() -> tuple[Run, Run]:
-    """Two votes of a voter, the second after the first, which have been queued together."""
-    loop, runs = asyncio.get_running_loop(), list[Run]()
-    for vote in votes("voter", 2):
-        run = Run(iter(()), "account", vote, 0, loop, lambda _: None, runs[-1] if runs else None)  # type: ignore[arg-type]
-        run.queue()
-        run.note(QUEUED)
-        runs.append(run)
-    return runs[0], runs[1]
+    def second() -> Steps[bool]:
+        yield GiveAddress("", ())
+        return run.gate_deadline > loop.time()
+
+    one, other = votes("voter", 2)
+    before = driver.new_run(first(), "account", one, 0, lambda _: None)
+    run = driver.new_run(second(), "account", other, 0, ended.set_result)
+    run.gate_deadline = 0.0
+    driver.start([before, run])
+    assert await asyncio.wait_for(ended, 60) == (not gave_up)
 
 
 def request(contest: Any, vote_id: str) -> Request:
     return request_of(contest, a_vote(vote_id=vote_id))
 
 
-async def test_an_undecided_one_goes_on_when_the_one_before_it_is_sent(
+async def test_an_undecided_one_is_reserved_again_when_the_one_before_it_has_ended(
     partition: Partition, driver: Driver
 ) -> None:
     fence = await partition.shut()
@@ -190,7 +172,8 @@ async def test_an_undecided_one_goes_on_when_the_one_before_it_is_sent(
         happened.append("first ended")
 
     def second() -> Steps[None]:
-        assert (yield Reserve(request(CONTEST, "2"))) == GateClosed()
+        answer = yield Reserve(request(CONTEST, "2"))
+        assert isinstance(answer, Stale)
         happened.append("second undecided")
 
     ended = run_both(driver, first(), second())
@@ -212,3 +195,36 @@ async def test_one_waits_for_the_one_before_it_if_that_asks_for_something_else_f
     second = steps("second", lambda: Reserve(request(CONTEST, "2")))
     await asyncio.wait_for(run_both(driver, first, second), 60)
     assert happened == ["first", "first ended", "second", "second ended"]
+
+
+async def test_one_is_reserved_again_only_when_the_one_before_it_has_ended(
+    partition: Partition, valkey: Counted, namespace: str, log: Log, service: VotingService
+) -> None:
+    """Both may be in doubt, and come out of it in another order."""
+    is_read, happened = asyncio.Event(), list[str]()
+
+    async def read(*_: int) -> None:
+        await is_read.wait()
+
+    addresses = AddressCounters(valkey, namespace)
+    driver = Driver(VotesLog(namespace, 1), partition.views, addresses, service.contests, log, read)
+
+    def first() -> Steps[None]:
+        yield Reserve(request(CONTEST, "1"))
+        happened.append("first reserved")
+        yield ReadCast(0)
+        happened.append("first ended")
+
+    def second() -> Steps[None]:
+        yield Reserve(request(CONTEST, "2"))
+        happened.append("second reserved")
+        yield Reserve(request(CONTEST, "2"))
+        happened.append("second reserved again")
+
+    ended = run_both(driver, first(), second())
+    await eventually(lambda: len(happened) == 2)
+    third = service.cast("account", [a_vote(voter="third")])  # a call has ended meanwhile
+    assert isinstance((await third)[0], Accepted)
+    is_read.set()
+    await asyncio.wait_for(ended, 60)
+    assert happened == ["first reserved", "second reserved", "first ended", "second reserved again"]

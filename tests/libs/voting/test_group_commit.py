@@ -1,17 +1,21 @@
-"""Batches of calls: partitions of one server share them, and no caller waits beyond its deadline."""
+"""Groups of votes: partitions of one server share calls, and no vote waits beyond its deadline."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
+from typing import Any
 
 import pytest
 
+from libs.contracts.topics import Topic
 from libs.contracts.vote_states import VoteName
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.reservations import Answer, GateClosed, Granted, Request, Reserved, Stale, Take
 from libs.views.votes.address_counters import counter_key
-from libs.voting.batching import CALL_PARTITIONS, CALL_REQUESTS, CALLS, ConfirmationBatcher, ReservationBatcher
+from libs.voting.group_commit import GroupCommit
+from libs.voting.group_queue import GROUP_PARTITIONS, GROUP_VOTES, GROUPS
+from libs.voting.protocol.effects import Confirm, Effect, Reserve, Steps, TakeAddress
+from libs.voting.protocol_run import Run
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.partition import Partition
 from tests.libs.voting.conftest import Counted
@@ -23,6 +27,30 @@ Requests = Sequence[tuple[int, Sequence[Request]]]
 TAKE = Take(("contest", "a", "address"), "", 1, 5)
 
 
+def groups_of(views: VoteViews) -> GroupCommit:
+    """Groups of votes that need nothing else, and no log."""
+
+    def no_effect(run: Run) -> None:
+        raise AssertionError(run.effect)
+
+    def take_of(_: Run, effect: TakeAddress) -> Take:
+        return TAKE._replace(taker=effect.taker)
+
+    return GroupCommit(Topic("votes", 1), views, None, take_of, no_effect)  # type: ignore[arg-type]
+
+
+def run_of(voter: str, ended: "asyncio.Future[Any]", *, partition: int = 0, effects: Sequence[Effect] = ()) -> Run:
+    """Return a vote that ends with the reply to its last effect: by default its reservation."""
+
+    def steps() -> Steps[Any]:
+        reply = None
+        for effect in effects or [Reserve(request(voter))]:
+            reply = yield effect
+        return reply
+
+    return Run(steps(), "account", a_vote(voter=voter), partition, ended.set_result)
+
+
 class Frozen(VoteViews):
     """Views of a partition whose reservations are decided, and answered only once they are thawed."""
 
@@ -32,7 +60,7 @@ class Frozen(VoteViews):
         self.thawed.set()
         self.sizes: list[int] = []
         """Requests of each call."""
-        self.reservations = ReservationBatcher(self)
+        self.groups = groups_of(self)
 
     async def reserve_together(self, requests: Requests) -> list[list[Reserved] | ViewsUnavailable]:
         self.sizes.append(sum(len(its) for _, its in requests))
@@ -46,16 +74,12 @@ class Frozen(VoteViews):
         """Reserve a vote of each, with a use of an address limit in the voter's name if one is given."""
         loop = asyncio.get_running_loop()
         answers = [loop.create_future() for _ in voters]
-
-        def reply(answer: "asyncio.Future[Answer]", given: Reserved | Exception) -> None:
-            if isinstance(given, Exception):
-                answer.set_exception(given)
-            else:
-                answer.set_result(given.answer)
-
         for voter, answer in zip(voters, answers, strict=True):
-            its = request(voter)._replace(take=take and take._replace(taker=voter))
-            self.reservations.reserve(0, its, loop.time() + wait_s, partial(reply, answer))
+            reserve = Reserve(request(voter))
+            use = TakeAddress(a_contest(), voter, (("a", 1),), reserve.request)
+            run = run_of(voter, answer, effects=[reserve] if take is None else [use, reserve])
+            run.settle_deadline = loop.time() + wait_s
+            self.groups.start([run])
         return answers
 
     async def pending_is(self, count: int) -> bool:
@@ -92,22 +116,22 @@ async def test_all_that_queue_are_answered_by_their_own_deadlines(frozen: Frozen
     waiting = frozen.reserve_soon([f"v{n}" for n in range(640)], 0.3)
     patient = frozen.reserve_soon(["patient"], 30)
     assert {type(answer) for answer in await outcomes(waiting)} == {ViewsUnavailable}
-    assert frozen.sizes == [CALL_REQUESTS] * CALLS
+    assert frozen.sizes == [GROUP_VOTES] * GROUPS
     frozen.thawed.set()
     assert [type(answer) for answer in await outcomes(patient)] == [Granted]
-    assert frozen.sizes == [CALL_REQUESTS] * CALLS + [1]
+    assert frozen.sizes == [GROUP_VOTES] * GROUPS + [1]
 
 
 async def test_only_full_calls_start_while_another_is_in_flight(frozen: Frozen) -> None:
     """So under load calls are large, and the server always has one to go on with."""
     answers = frozen.reserve_soon(["first"], 30)
     await eventually(lambda: frozen.sizes == [1])
-    answers += frozen.reserve_soon([f"v{n}" for n in range(CALL_REQUESTS + 5)], 30)
+    answers += frozen.reserve_soon([f"v{n}" for n in range(GROUP_VOTES + 5)], 30)
     await eventually(lambda: len(frozen.sizes) > 1)
-    assert frozen.sizes == [1, CALL_REQUESTS]
+    assert frozen.sizes == [1, GROUP_VOTES]
     frozen.thawed.set()
     assert {type(answer) for answer in await outcomes(answers)} == {Granted}
-    assert frozen.sizes == [1, CALL_REQUESTS, 5]
+    assert frozen.sizes == [1, GROUP_VOTES, 5]
 
 
 async def test_what_is_granted_too_late_gives_its_use_of_an_address_limit_back(frozen: Frozen) -> None:
@@ -135,8 +159,8 @@ async def test_a_failed_call_answers_its_own_requests_and_the_next_goes_on(
         return [[Reserved(GateClosed())] * (1 if len(frozen.sizes) == 1 else len(its))]
 
     monkeypatch.setattr(frozen, "reserve_together", too_few)
-    answers = await outcomes(frozen.reserve_soon([f"v{n}" for n in range(CALL_REQUESTS + 1)], 30))
-    assert Counter(map(type, answers[1:-1])) == {ValueError: CALL_REQUESTS - 1}
+    answers = await outcomes(frozen.reserve_soon([f"v{n}" for n in range(GROUP_VOTES + 1)], 30))
+    assert Counter(map(type, answers[1:-1])) == {ValueError: GROUP_VOTES - 1}
     assert isinstance(answers[-1], GateClosed)
 
 
@@ -144,7 +168,7 @@ class Together(VoteViews):
     """Views of many partitions, with the partitions of each call."""
 
     def __init__(self, views: VoteViews, is_apart: bool) -> None:
-        super().__init__(views._valkey, views._namespace, CALL_PARTITIONS + 1)
+        super().__init__(views._valkey, views._namespace, GROUP_PARTITIONS + 1)
         self.is_apart = is_apart
         self.calls: list[list[int]] = []
 
@@ -163,7 +187,7 @@ class Together(VoteViews):
 @pytest.fixture
 async def many(valkey: Counted, namespace: str) -> VoteViews:
     """More partitions than one call decides for: gate 1 is open, 2 is broken, all others are shut."""
-    views = VoteViews(valkey, namespace, CALL_PARTITIONS + 1)
+    views = VoteViews(valkey, namespace, GROUP_PARTITIONS + 1)
     await Partition(views, 1).fence()
     await valkey.call("SET", f"{views._base(2)}:gate", "no hash")
     return views
@@ -174,18 +198,18 @@ async def test_partitions_of_one_server_share_calls_and_each_has_its_own_answer(
     many: VoteViews, is_cluster: bool
 ) -> None:
     views, loop = Together(many, is_cluster), asyncio.get_running_loop()
-    reservations = ReservationBatcher(views)
-    partitions = [*range(CALL_PARTITIONS + 1), 1]
+    groups = groups_of(views)
+    partitions = [*range(GROUP_PARTITIONS + 1), 1]
     answers = [loop.create_future() for _ in partitions]
     for partition, answer in zip(partitions, answers, strict=True):
-        reservations.reserve(partition, request("voter"), loop.time() + 60, answer.set_result)
+        groups.start([run_of("voter", answer, partition=partition)])
     shut, opened, broken, *others, again = await asyncio.wait_for(asyncio.gather(*answers), 60)
     assert isinstance(broken, ViewsUnavailable)
-    assert isinstance(opened.answer, Stale)
+    assert isinstance(opened, Stale)
     assert opened == again
-    assert {type(each.answer) for each in (shut, *others)} == {GateClosed}
-    last = CALL_PARTITIONS
-    alone = [[partition] for partition in range(CALL_PARTITIONS + 1)]
+    assert {type(each) for each in (shut, *others)} == {GateClosed}
+    last = GROUP_PARTITIONS
+    alone = [[partition] for partition in range(GROUP_PARTITIONS + 1)]
     assert sorted(views.calls) == (alone if is_cluster else [[*range(last)], [last]])
 
 
@@ -194,12 +218,11 @@ async def test_confirmations_of_one_server_share_a_call_and_each_has_its_own_ans
     many: VoteViews, is_cluster: bool
 ) -> None:
     views, loop = Together(many, is_cluster), asyncio.get_running_loop()
-    confirmations = ConfirmationBatcher(views)
-    n = (await many.state(1)).incarnation
+    groups, n = groups_of(views), (await many.state(1)).incarnation
     gates = [(0, n), (1, n), (1, n), (1, n + 1), (2, n)]
     answers = [loop.create_future() for _ in gates]
-    for gate, answer in zip(gates, answers, strict=True):
-        confirmations.confirm(*gate, answer.set_result)
+    for (partition, incarnation), answer in zip(gates, answers, strict=True):
+        groups.start([run_of("voter", answer, partition=partition, effects=[Confirm(incarnation)])])
     *known, broken = await asyncio.wait_for(asyncio.gather(*answers), 60)
     assert known == [False, True, True, False]
     assert isinstance(broken, ViewsUnavailable)
