@@ -19,9 +19,16 @@ SECOND_HALF_PAST_TWO = "2027-10-31T01:30:00.123456Z"
 """In Berlin 02:30, for the second time that night."""
 
 
-async def edited(visit: Visit, contest: Contest, size: tuple[int, int] = (1366, 768)) -> Page:
-    """Open a contest's studio in Berlin's time."""
-    page = await visit("about:blank", size=size, alone=True)
+async def edited(visit: Visit, contest: Contest) -> Page:
+    """Open a contest's studio."""
+    page = await visit(f"/dashboard{contest.path}/edit")
+    await expect(page.locator("#beside")).to_be_visible()
+    return page
+
+
+async def edited_in_berlin(visit: Visit, contest: Contest) -> Page:
+    """Open a contest's studio where clocks are set back in October."""
+    page = await visit("about:blank", alone=True)
     session = await page.context.new_cdp_session(page)
     await session.send("Emulation.setTimezoneOverride", {"timezoneId": "Europe/Berlin"})
     await page.goto(f"/dashboard{contest.path}/edit")
@@ -58,7 +65,7 @@ async def test_a_new_title_leaves_times_and_places_as_they_were(api: Api, visit:
         2, running(end=SECOND_HALF_PAST_TWO, ordering=ordering) | {"contest_type": "ordering"}
     )
     before = await read(contest)
-    page = await edited(visit, contest)
+    page = await edited_in_berlin(visit, contest)
     await expect(page.get_by_label("Points of the places")).to_have_value("5, 3, 0")
     await page.get_by_label("Title", exact=True).fill("Another")
     await save(page)
@@ -69,16 +76,15 @@ async def test_a_new_title_leaves_times_and_places_as_they_were(api: Api, visit:
     await page.get_by_label("Points of the places").fill("6 3 0")
     await save(page)
     after = await read(contest)
-    assert after["contest_config"]["ordering"]["positions"][0] == before["contest_config"]["ordering"][
-        "positions"
-    ][0] | {"votes": 6}
+    [first, *others] = before["contest_config"]["ordering"]["positions"]
+    assert after["contest_config"]["ordering"]["positions"] == [first | {"votes": 6}, *others]
     await press(page, "Save the contest")
     await expect(page.locator("#done")).to_have_text("There is nothing to save.")
 
 
 async def test_of_a_time_that_occurs_twice_its_user_chooses_one(api: Api, visit: Visit) -> None:
     contest = await api.contest(0, running(end=SECOND_HALF_PAST_TWO))
-    page = await edited(visit, contest)
+    page = await edited_in_berlin(visit, contest)
     end = page.locator("input[name=end]").first
     choice = page.locator("label:has(input[name=end]) select").first
     await expect(choice.locator("option:checked")).to_have_text("UTC+1")
@@ -135,7 +141,7 @@ async def test_what_two_have_changed_is_shown_member_by_member(api: Api, visit: 
     await press(page, "Save the contest")
     lines = page.locator("#conflict-list li")
     await expect(lines).to_have_count(2)
-    await expect(lines.first).to_contain_text("TitleYours: Mine. Theirs: Theirs.".replace("Title", "Title "))
+    await expect(lines.first).to_contain_text("Title Yours: Mine. Theirs: Theirs.")
     await expect(lines.last).to_contain_text("Yours: by those who voted. Theirs: never.")
     assert (await read(contest))["title"] == "Theirs"
     await is_sound(page, "studio-conflict")
@@ -204,6 +210,7 @@ async def test_a_desk_s_dialog_sends_what_was_edited_in_it(api: Api, visit: Visi
 
         await eventually(is_so)
 
+    await expect(page.locator("#screens-show")).to_have_text("Screens show the present counts.")
     await press(page, "Call to vote")
     await page.locator("#call-new-text").fill("99 100")
     elsewhere = {"call_to_vote": {"url": "https://vote.example", "text": None, "is_shown": True}}
