@@ -18,12 +18,13 @@ from functools import partial
 from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
+from libs.catalogue.errors import RecordTooLarge
 from libs.concurrency.tasks import SingleFlight
 from libs.contracts.catalogue_events import CatalogueCommand, Outcome, OutcomeKind, catalogue_codec
 from libs.contracts.log_records import CURRENT
 from libs.contracts.topics import Topic
 from libs.kafka.writer import LogWriter
-from libs.tally.errors import AppendUnknown, IdempotencyKeyReused, TallyError, ViewsUnavailable
+from libs.tally.errors import AppendUnknown, IdempotencyKeyReused, ViewsUnavailable
 from libs.views.catalogue.catalogue_views import CatalogueViews
 
 FOLD_DEADLINE_S: Final = 5.0
@@ -37,12 +38,6 @@ MAX_COMMANDS: Final = 100
 """Maximum number of commands per call."""
 
 P = TypeVar("P")
-
-
-class RecordTooLarge(TallyError):
-    """The command exceeds the maximum size of a log record."""
-
-    code = "payload_too_large"
 
 
 @dataclass(frozen=True, slots=True)

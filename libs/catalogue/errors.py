@@ -42,6 +42,12 @@ class HasVotes(TallyError):
     code = "in_use"
 
 
+class RecordTooLarge(TallyError):
+    """The record, or the command that writes it, is larger than its limit, `max_bytes`."""
+
+    code = "payload_too_large"
+
+
 class UnknownReferences(ValidationFailed):
     """The record references records that do not exist: `missing`."""
 

@@ -34,10 +34,11 @@ from libs.contracts.catalogue_events import (
     Stored,
     Write,
 )
+from libs.contracts.limits import WRITTEN_TOGETHER
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.views.catalogue.catalogue_views import CatalogueViews
 
-MAX_TOGETHER: Final = 100
+MAX_TOGETHER: Final = WRITTEN_TOGETHER.items
 """Records written by one event: their fold is one call of 2 ms at most."""
 
 Fits = Callable[[Stored], bool]

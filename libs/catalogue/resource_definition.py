@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
+from libs.catalogue.errors import RecordTooLarge
 from libs.catalogue.nested_items import Arrange
 from libs.catalogue.schemas.base import Record
 from libs.contracts.catalogue_events import Ref, Stored
+from libs.contracts.limits import compact_json, record_body, record_bytes
 from libs.contracts.validation import Problem, checked
 from libs.contracts.visible_text import visible_length
 
@@ -84,9 +86,30 @@ class Resource:
     def validated(self, body: Any, before: Document | None = None, others: Iterable[Problem] = ()) -> Document:
         """Return the canonical document of a record that was `before`.
 
-        Raises `ValidationFailed`, also for any problems in `others`.
+        Raises `ValidationFailed`, also for any problems in `others`, and `RecordTooLarge`, unless the record was
+        as large before.
         """
-        return checked(self.schema, body, [*others, *self._blank_title(body, before)]).stored()
+        document = checked(self.schema, body, [*others, *self._blank_title(body, before)], before).stored()
+        if (size := self._bytes(document)) > self.max_bytes and size > self._bytes(before or {}):
+            raise RecordTooLarge(
+                f"A {self.singular.replace('_', ' ')} may have at most {self.max_bytes:,} bytes as JSON, "
+                f"not {size:,}.",
+                max_bytes=self.max_bytes,
+            )
+        return document
+
+    @property
+    def max_bytes(self) -> int:
+        """The largest size of a record, by what clients write of it."""
+        return record_bytes(self.name)
+
+    @property
+    def body_bytes(self) -> int:
+        """The largest body of a write of one record."""
+        return record_body(self.name)
+
+    def _bytes(self, document: Document) -> int:
+        return len(compact_json({name: document[name] for name in document.keys() - self.schema.owned}))
 
     def _blank_title(self, body: Any, before: Document | None) -> Iterator[Problem]:
         """Yield a problem for a new title without a visible character; one stored earlier may be sent back."""

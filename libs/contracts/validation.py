@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from libs.contracts.size_check import excesses
 from libs.tally.errors import TallyError
 
 MAX_PROBLEMS: Final = 20
@@ -126,14 +127,16 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _models_in(inner)
 
 
-def checked(schema: type[M], body: Any, others: Iterable[Problem] = ()) -> M:
+def checked(schema: type[M], body: Any, others: Iterable[Problem] = (), before: Any = None) -> M:
     """Parse `body` as `schema`. Raises `ValidationFailed` with `others` first, then all problems of the body.
 
-    Unknown members are counted before they are validated, which takes a microsecond for each.
+    Values larger than their limits are refused, unless those of the document `before` are as large. Unknown
+    members are counted before they are validated, which takes a microsecond for each.
     """
     if schema.model_config.get("extra") == "forbid" and isinstance(body, dict):
         refuse_many(len(body) - len(schema.model_fields))
-    problems = [*others, *wide_integers(body)]
+    too_large = (Problem(pointer(*steps), message) for steps, message in excesses(schema, body, before))
+    problems = [*others, *wide_integers(body), *islice(too_large, MAX_PROBLEMS)]
     try:
         parsed = schema.model_validate(body)
     except ValidationError as error:

@@ -10,8 +10,9 @@ from starlette.types import Message
 
 from libs.catalogue.schemas.base import or_null
 from libs.concurrency.turns import off_loop
+from libs.contracts.limits import FORM_FIELDS
 from libs.legacy.translator import JsonSchema
-from libs.web.documents.openapi import COMPONENT
+from libs.web.documents.openapi import COMPONENT, limited
 from libs.web.door.auth import headers_of
 from libs.web.door.request_parsing import (
     URLENCODED,
@@ -26,7 +27,8 @@ from libs.web.door.request_parsing import (
 )
 from libs.web.errors import MalformedJson
 
-FORMS: Final = (URLENCODED, "multipart/form-data")
+MULTIPART: Final = "multipart/form-data"
+FORMS: Final = (URLENCODED, MULTIPART)
 BOOLEANS: Final = {
     text: value
     for value, texts in ((True, ("true", "True", "TRUE", "1")), (False, ("false", "False", "FALSE", "0")))
@@ -37,14 +39,17 @@ INTEGER: Final = re.compile("0|-?[1-9][0-9]{0,19}")
 """Longer integers exceed 64 bits."""
 
 
-async def read_parameters(request: Request, parameters: Mapping[str, JsonSchema]) -> dict[str, Any]:
+async def read_parameters(
+    request: Request, parameters: Mapping[str, JsonSchema], max_bytes: int
+) -> dict[str, Any]:
     """Return the body's values of `parameters`, and of unknown ones in JSON; {} for an empty body.
 
-    Raises the errors of `libs.web.door.request_parsing`. The values are not validated.
+    The body has at most `max_bytes`. Raises the errors of `libs.web.door.request_parsing`. The values are not
+    validated.
     """
     headers = headers_of(request.scope)
     kind = require_json(headers, *FORMS)
-    body = await read_body(headers, request.receive)
+    body = await read_body(headers, request.receive, max_bytes)
     if kind not in FORMS:
         return await off_loop(len(body), parse_object, body) if body else {}
     require_utf8(headers)
@@ -55,7 +60,7 @@ async def read_parameters(request: Request, parameters: Mapping[str, JsonSchema]
         async def again() -> Message:
             return {"type": "http.request", "body": body}
 
-        async with Request(request.scope, in_pieces(again)).form() as form:
+        async with Request(request.scope, in_pieces(again)).form(max_fields=FORM_FIELDS) as form:
             fields = form.multi_items()
     texts = [(name, value) for name, value in fields if isinstance(value, str)]
     return await off_loop(len(body), from_form, texts, parameters)
@@ -108,11 +113,12 @@ def _json(text: str) -> Any:
         return text
 
 
-MULTIPART: Final = "multipart/form-data"
-
-
 def request_body(
-    name: str, parameters: Mapping[str, JsonSchema], required: Sequence[str], kinds: Sequence[str]
+    name: str,
+    parameters: Mapping[str, JsonSchema],
+    required: Sequence[str],
+    kinds: Sequence[str],
+    max_bytes: int,
 ) -> JsonSchema:
     """Return the request body of an operation that writes a `name`, in each of its media types (`kinds`)."""
     component = f"schemas/legacy.{name}"
@@ -131,7 +137,8 @@ def request_body(
             suffix = "form" if texts.keys() == exact.keys() else "fields"
             described = _object(f"{whole}.{suffix}", texts, required)
         content[kind] = {"schema": described}
-    return {"content": content, "required": bool(required) or "application/json" not in kinds}
+    body = {"content": content, "required": bool(required) or "application/json" not in kinds}
+    return limited(body, max_bytes)
 
 
 def _object(component: str, properties: Mapping[str, JsonSchema], required: Sequence[str]) -> JsonSchema:

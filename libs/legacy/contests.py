@@ -17,6 +17,7 @@ from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
 from libs.catalogue.schemas.contest import Contest, Participant
 from libs.concurrency.turns import off_loop
 from libs.contracts.catalogue_events import ContestRecords, Stored
+from libs.contracts.limits import ADDED_PARTICIPANTS, JSON_BODY
 from libs.contracts.validation import Problem
 from libs.legacy.participants import (
     BRAND,
@@ -124,7 +125,11 @@ OWN_PARAMETERS: Final[dict[str, JsonSchema]] = {
     },
     "add_participants": {
         "anyOf": [
-            {"type": "array", "items": {"anyOf": [{"type": "object", "properties": PARTICIPANT_PARAMETERS}, {}]}},
+            {
+                "type": "array",
+                "maxItems": ADDED_PARTICIPANTS.items,
+                "items": {"anyOf": [{"type": "object", "properties": PARTICIPANT_PARAMETERS}, {}]},
+            },
             {},
         ],
         "description": "New participants. Items that are not participants are ignored, as are images that cannot "
@@ -271,6 +276,7 @@ class ContestHandlers(ResourceHandlers):
     name, several, one = "contest", "/contests", "/contests/{contest_id}"
     row, translator, shape = CONTESTS, CONTEST, SHAPE
     operations = ("create", "update", "delete")
+    max_bytes = JSON_BODY
     docs: ClassVar[Mapping[str, str]] = {
         "create": "All parameters are optional and have defaults. Unknown ones are ignored.",
         "delete": "Deletes the contest and its participants.",

@@ -18,6 +18,7 @@ from libs.catalogue.resource_table import ARTICLES, FEEDS
 from libs.catalogue.schemas.base import MAX_LIMIT
 from libs.catalogue.schemas.content import Feed
 from libs.contracts.catalogue_events import Stored
+from libs.contracts.limits import COMMAND_BODY
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.legacy.articles import SHAPE as ARTICLE_SHAPE
 from libs.legacy.articles import STYLE, shown_articles, style_problems, styled
@@ -312,6 +313,7 @@ class Feeds(ResourceHandlers):
         routes.add("GET", "/v2/feedpages/{page_key}", self.get_feedpage, shape=PAGE)
         routes.add("DELETE", "/v2/feedpages/items/{feed_item_id}", self.remove_feed_item)
         move: dict[str, Any] = {"parameters": INDEX, "required": tuple(INDEX), "shape": PAGE}
+        move["max_bytes"] = COMMAND_BODY
         routes.add("POST", item, self.move_feed_item, **move)
         routes.add("POST", item + "/{to_page_key}", self.move_feed_item_to_page, **move)
 

@@ -12,6 +12,7 @@ from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import IMAGES
 from libs.catalogue.schemas.media import Image
 from libs.contracts.catalogue_events import Stored
+from libs.contracts.limits import ADDRESS, FORM_FIELDS_BODY
 from libs.contracts.validation import Problem
 from libs.legacy.bodies import FORMS, from_form
 from libs.legacy.participants import BRAND, Brand
@@ -35,6 +36,7 @@ FIELDS: Final = (
 OWN_PARAMETERS: Final[dict[str, JsonSchema]] = {
     "url": {
         "type": "string",
+        "maxLength": ADDRESS.code_points,
         "description": "URL of the picture: http or https; spaces as %20, no backslashes.",
     },
     "src": {
@@ -77,6 +79,7 @@ class ImageHandlers:
     def add_to(self, routes: LegacyRoutes) -> None:
         one = "/images/{image_id}"
         form: dict[str, Any] = {"translator": IMAGE, "kinds": FORMS, "shape": SHAPE}
+        form["max_bytes"] = self._environment.image_max_bytes + FORM_FIELDS_BODY
         routes.add("GET", one, self.get_image, shape=SHAPE)
         routes.add("POST", "/images", self.create_image, parameters=IMAGE.parameters, **form)
         routes.add("POST", one, self.update_image, parameters=UPDATE, body="image.update", **form)

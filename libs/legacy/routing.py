@@ -93,10 +93,11 @@ class LegacyEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class LegacyCall:
-    """An authorized request and its API key."""
+    """An authorized request, its API key, and the largest size of its body."""
 
     key: ApiKey
     request: Request
+    max_bytes: int
 
     @property
     def account(self) -> str:
@@ -118,7 +119,7 @@ class LegacyCall:
 
     async def parameters(self, described: Mapping[str, JsonSchema]) -> Document:
         """Parse the body, JSON or a form, by the types of its parameters."""
-        return await read_parameters(self.request, described)
+        return await read_parameters(self.request, described, self.max_bytes)
 
 
 Handler = Callable[[LegacyCall], Awaitable[Document | None]]
@@ -143,6 +144,7 @@ class LegacyRoutes:
         *,
         translator: Translator | None = None,
         parameters: Mapping[str, JsonSchema] | None = None,
+        max_bytes: int = 0,
         required: Sequence[str] = (),
         kinds: Sequence[str] = ("application/json", *FORMS),
         body: str = "",
@@ -153,7 +155,7 @@ class LegacyRoutes:
     ) -> None:
         """Add a route. GET needs content:read, other methods content:write.
 
-        The `translator` names invalid values by its parameters.
+        The `translator` names invalid values by its parameters. A body with `parameters` has at most `max_bytes`.
         For the documentation: `required` names parameters, `kinds` the body's media types, `body` its component
         (by default after the operation), and `shape` is the response's schema. The operation's `name` and
         `description` are those of the handler by default.
@@ -165,7 +167,7 @@ class LegacyRoutes:
             key = await self._auth.authenticate_legacy(request.scope)
             require(key, permission)
             try:
-                shape = await handler(LegacyCall(key, request))
+                shape = await handler(LegacyCall(key, request, max_bytes))
             except (RecordNotFound, ValidationFailed) as error:
                 raise await legacy_error(self._records, error, translator) from None
             if shape is None:
@@ -179,7 +181,9 @@ class LegacyRoutes:
         asked += [parameter(each, "query", "", schema) for each, schema in (query or {}).items()]
         extra: dict[str, Any] = needs(permission) | {"parameters": asked}
         if parameters is not None:
-            extra["requestBody"] = request_body(body or name.rpartition("_")[2], parameters, required, kinds)
+            extra["requestBody"] = request_body(
+                body or name.rpartition("_")[2], parameters, required, kinds, max_bytes
+            )
         documented = path.removeprefix("/dev")
         self.router.add_api_route(
             self._base + path,
@@ -228,6 +232,8 @@ class ResourceHandlers:
     query: ClassVar[Mapping[str, JsonSchema]] = {"next": NEXT}
     docs: ClassVar[Mapping[str, str]] = {}
     page_size: ClassVar[int] = PAGE
+    max_bytes: ClassVar[int] = 0
+    """The largest body of a write; 0: that of the resource."""
     written: Callable[[Mapping[str, Any], Document | None], Document]
     """Applies the parameters to a record, as `Translator.written`."""
     operations: ClassVar[Sequence[str]] = ("list", "create", "get", "update", "delete")
@@ -250,13 +256,14 @@ class ResourceHandlers:
 
     def add_to(self, routes: LegacyRoutes) -> None:
         docs = {"list": LIST.format(f"{self.name}s", self.page_size), "update": UPDATE} | dict(self.docs)
-        parameters = self.translator.parameters
+        parameters, max_bytes = self.translator.parameters, self.max_bytes or self.row.body_bytes
         shaped: dict[str, Any] = {"shape": self.shape}
+        written = shaped | {"parameters": parameters, "max_bytes": max_bytes}
         handlers: dict[str, tuple[Any, dict[str, Any]]] = {
             "list": (self.list, {"query": self.query, "shape": page(f"{self.name}s", self.shape)}),
-            "create": (self.create, shaped | {"parameters": parameters, "required": self.required}),
+            "create": (self.create, written | {"required": self.required}),
             "get": (self.get, shaped),
-            "update": (self.update, shaped | {"parameters": parameters}),
+            "update": (self.update, written),
             "delete": (self.delete, {}),
         }
         for operation in self.operations:

@@ -12,6 +12,7 @@ from libs.catalogue.resource_table import TIMESLOTS
 from libs.catalogue.schemas.content import Timeslot
 from libs.concurrency.turns import in_turns
 from libs.contracts.catalogue_events import Stored
+from libs.contracts.limits import JSON_BODY, KEY, WRITTEN_TOGETHER
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.legacy.conventions import SEARCH_HELP, missing
 from libs.legacy.participants import IMAGE_OR_NULL, Images, image_read, images_at
@@ -40,18 +41,16 @@ SHAPE: Final = shape(
     | {"image": IMAGE_OR_NULL, "search_helps": array(SEARCH_HELP_SHAPE)}
     | TIMES,
 )
-
-AT_ONCE: Final = 1_000
-"""Maximum number of timeslots in one batch write, which is folded atomically."""
 MULTI: Final[dict[str, JsonSchema]] = {
     "timeslots": {
         "type": "array",
-        "maxItems": AT_ONCE,
+        "maxItems": WRITTEN_TOGETHER.items,
         "items": {
             "type": "object",
             "properties": {
                 "timeslot_key": {
                     "type": "string",
+                    "maxLength": KEY.code_points,
                     "description": "Key of the timeslot to change; without it a new one is created.",
                 },
                 **TIMESLOT.parameters,
@@ -113,12 +112,13 @@ class Timeslots(ResourceHandlers):
             self.write_several_timeslots,
             translator=TIMESLOT,
             parameters=MULTI,
+            max_bytes=JSON_BODY,
             required=("timeslots",),
             shape=page("timeslots", SHAPE),
         )
 
     async def write_several_timeslots(self, call: LegacyCall) -> Document:
-        """Writes all timeslots or none; at most 1,000, all of this convention.
+        """Writes all timeslots or none; at most 100, all of this convention.
 
         An item with `timeslot_key` updates that timeslot, others create one. Each needs `start` and `end`.
         """
@@ -137,8 +137,8 @@ class Timeslots(ResourceHandlers):
 
 def _changes(items: object) -> Iterator[tuple[str, Change]]:
     """Yield each item's timeslot key ("" for a new one) and its change."""
-    if not isinstance(items, list) or len(items) > AT_ONCE:
-        raise ValidationFailed([Problem("", f"timeslots must be a list of up to {AT_ONCE:,}")])
+    if not isinstance(items, list) or len(items) > WRITTEN_TOGETHER.items:
+        raise ValidationFailed([Problem("", f"timeslots must be a list of up to {WRITTEN_TOGETHER.items:,}")])
     for item in items:
         key = item.get("timeslot_key") if isinstance(item, dict) else None
         if not isinstance(item, dict) or not isinstance(key, str | None):

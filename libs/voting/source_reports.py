@@ -6,10 +6,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from libs.catalogue.commands import MAX_RECORD_BYTES, RecordTooLarge
+from libs.catalogue.commands import MAX_RECORD_BYTES
 from libs.catalogue.contests.closing_record import votes_from
 from libs.catalogue.contests.contest_mapper import sources_of
 from libs.catalogue.contests.vote_sources import SourceConfig, mapped, source_name, source_of
+from libs.catalogue.errors import RecordTooLarge
 from libs.catalogue.schemas.contest import Mode
 from libs.contracts.catalogue_events import ContestRecords
 from libs.contracts.codec import vote_codec

@@ -33,6 +33,7 @@ from libs.catalogue.resource_table import ACCOUNT_KEY, ACCOUNTS
 from libs.catalogue.schemas.app import AccountSettings, Looks
 from libs.catalogue.schemas.base import Members, Timestamp
 from libs.contracts.catalogue_events import ApiKey, KeyAncestor, KeyRules, Stored
+from libs.contracts.limits import COMMAND_BODY
 from libs.contracts.validation import Problem, ValidationFailed, no_token
 from libs.tally.errors import NotFound, TallyError
 from libs.tally.time_conversion import microseconds, timestamp
@@ -258,10 +259,10 @@ class NewKey(Members):
 
     name: Annotated[str, Field(max_length=MAX_NAME)] = Field("", description="A label.")
     permissions: list[Annotated[str, Field(json_schema_extra={"enum": list(PERMISSIONS)})]] = Field(
-        min_length=1, description="Permissions, of those of the calling key."
+        min_length=1, max_length=len(PERMISSIONS), description="Permissions, of those of the calling key."
     )
     expires: Timestamp | None = Field(None, description="The key is refused from then on.")
-    networks: Annotated[list[str], Field(max_length=MAX_NETWORKS)] = Field(
+    networks: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=MAX_NETWORKS)] = Field(
         [], description="Networks that may use the key, such as 192.0.2.0/24; none: all."
     )
     rate: Annotated[int, Field(ge=0, le=1_000_000)] | None = Field(
@@ -273,7 +274,7 @@ def key_router(auth: Authenticator, keys: AccountKeys) -> APIRouter:
     """Build the routes; all need the permission keys:manage."""
     router = APIRouter(prefix="/keys", tags=["keys"], route_class=TypedRoute)
     Caller = Annotated[ApiKey, Depends(Permitted(auth, "keys:manage"))]
-    Form = Annotated[Sent[NewKey], Depends(JsonBody(NewKey))]
+    Form = Annotated[Sent[NewKey], Depends(JsonBody(NewKey, COMMAND_BODY))]
 
     @router.get("")
     async def list_keys(
@@ -380,7 +381,7 @@ def account_router(auth: Authenticator, records: RecordService) -> APIRouter:
     router = APIRouter(tags=["account"], route_class=TypedRoute)
     Reader = Annotated[ApiKey, Depends(Permitted(auth, "content:read", "results:read"))]
     Writer = Annotated[ApiKey, Depends(Permitted(auth, "content:write"))]
-    Changes = Annotated[Sent[Document], Depends(JsonBody(AccountSettings, dict))]
+    Changes = Annotated[Sent[Document], Depends(JsonBody(AccountSettings, ACCOUNTS.body_bytes, dict))]
 
     @router.get(
         PATH,

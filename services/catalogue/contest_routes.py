@@ -16,6 +16,7 @@ from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS
 from libs.catalogue.schemas.base import Members, Timestamp
 from libs.contracts.catalogue_events import ApiKey, Stored
+from libs.contracts.limits import COMMAND_BODY
 from libs.contracts.topics import VotesLog
 from libs.tally.counts import VoteSums
 from libs.tally.errors import ContestFinal, NotFound, ViewsUnavailable
@@ -130,7 +131,7 @@ def reopening_router(auth: Authenticator, reopener: Reopener, requests: RequestK
     """Build the route, at the contest's own address and the operators'; who may end a contest may reopen it."""
     router = APIRouter(tags=["contests"], route_class=TypedRoute)
     Caller = Annotated[ApiKey, Depends(Permitted(auth, "content:write", "operations"))]
-    Form = Annotated[Sent[Reopening], Depends(JsonBody(Reopening))]
+    Form = Annotated[Sent[Reopening], Depends(JsonBody(Reopening, COMMAND_BODY))]
 
     async def reopen_contest(
         request: Request, caller: Caller, sent: Form, contest_key: str, idempotency_key: IdempotencyKey = None

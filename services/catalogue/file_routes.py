@@ -31,7 +31,7 @@ from libs.storage.object_store import StorageUnavailable, Store, environment_fil
 from libs.storage.secret_rings import SecretRing
 from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.web.documents.openapi import UNCHANGED, Schema, needs, problems
+from libs.web.documents.openapi import UNCHANGED, Schema, limited, needs, problems
 from libs.web.door.auth import Authenticator, headers_of, require
 from libs.web.door.rate_limits import charge_unauthenticated
 from libs.web.door.request_parsing import stream_body
@@ -332,7 +332,8 @@ def file_content_router(
             204: {"description": "Stored as the file's bytes.", "headers": _headers("ETag")},
             **problems("not_found", "malware_found", "scanner_unavailable"),
         },
-        openapi_extra=needs("content:write") | {"requestBody": {"required": True, "content": BINARY}},
+        openapi_extra=needs("content:write")
+        | {"requestBody": limited({"required": True, "content": BINARY}, max_bytes)},
     )
     async def put_file_content(request: Request, file_key: str, signature: Signature = None) -> Response:
         """Send a file's bytes.

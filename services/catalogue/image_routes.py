@@ -22,13 +22,14 @@ from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import ACCOUNTS, CONTESTS, IMAGES, PARTICIPANTS
 from libs.catalogue.schemas.media import SIZES, Image, picture_version
 from libs.contracts.catalogue_events import ApiKey, Stored
+from libs.contracts.limits import ADDRESS, FORM_FIELDS_BODY
 from libs.contracts.validation import Problem, checked
 from libs.media.image_store import ImageStore, StoredPicture
 from libs.media.images import Images
 from libs.media.picture_encoding import FORMATS
 from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.web.documents.openapi import LEGACY_ANSWERS, UNCHANGED, Schema, named, problems
+from libs.web.documents.openapi import LEGACY_ANSWERS, UNCHANGED, Schema, limited, named, problems
 from libs.web.door.auth import Authenticator, header, headers_of, require
 from libs.web.door.query_parameters import refuse_unknown_parameters
 from libs.web.door.request_parsing import MAX_DEPTH, as_fields, open_form, parse_json, read_object
@@ -122,6 +123,7 @@ FILE: Final[Schema] = {"type": "string", "format": "binary", "description": "jpg
 URL: Final[Schema] = {
     "type": "string",
     "format": "uri",
+    "maxLength": ADDRESS.code_points,
     "description": "By http or https.",
     "examples": ["https://example.com/stage.jpg"],
 }
@@ -151,7 +153,9 @@ def image_router(auth: Authenticator, images: Images, urls: Complete, max_bytes:
         "/images",
         status_code=201,
         responses=MADE,
-        openapi_extra={"requestBody": _body("ImageUpload", FORM, TEXTS, file=FILE)},
+        openapi_extra={
+            "requestBody": limited(_body("ImageUpload", FORM, TEXTS, file=FILE), max_bytes + FORM_FIELDS_BODY)
+        },
     )
     async def create_image(request: Request, caller: Caller, idempotency_key: IdempotencyKey = None) -> Response:
         """Upload a picture.
@@ -172,7 +176,9 @@ def image_router(auth: Authenticator, images: Images, urls: Complete, max_bytes:
         summary="Create an image from an address",
         status_code=201,
         responses=MADE,
-        openapi_extra={"requestBody": _body("ImageFetch", "application/json", url=URL)},
+        openapi_extra={
+            "requestBody": limited(_body("ImageFetch", "application/json", url=URL), IMAGES.body_bytes)
+        },
     )
     async def create_image_from_url(
         request: Request, caller: Caller, idempotency_key: IdempotencyKey = None
@@ -182,7 +188,7 @@ def image_router(auth: Authenticator, images: Images, urls: Complete, max_bytes:
         The picture is fetched over http or https, from public addresses, without user name or password, following
         at most five redirects; other URLs are refused.
         """
-        content, given = await read_object(request)
+        content, given = await read_object(request, IMAGES.body_bytes)
         url = given.pop("url", None)
         body = titled(name_at(url), given) if isinstance(url, str) else titled("", given, [NO_URL])
         write = write_request(caller.account, request, idempotency_key, content)

@@ -15,6 +15,7 @@ from libs.web.documents.openapi import (
     UNCHANGED,
     Schema,
     json_schema,
+    limited,
     named,
     problems,
     written,
@@ -130,8 +131,9 @@ def created(row: Resource, description: str = "Created.") -> Schema:
 
 def bodies(row: Resource) -> dict[str, Schema]:
     """Return the request bodies by handler."""
-    body = {"requestBody": {"required": True, "content": {"application/json": {"schema": request_schema(row)}}}}
-    return {"create": body, "place": body, "patch": {"requestBody": patch_body(row)}}
+    content = {"application/json": {"schema": request_schema(row)}}
+    body = {"requestBody": limited({"required": True, "content": content}, row.body_bytes)}
+    return {"create": body, "place": body, "patch": {"requestBody": limited(patch_body(row), row.body_bytes)}}
 
 
 def responses(row: Resource) -> dict[str, dict[int | str, Schema]]:

@@ -260,7 +260,7 @@ class _Routes:
         async def create(
             request: Request, caller: Writer, parent: Parent, idempotency_key: IdempotencyKey = None
         ) -> Response:
-            body, document = await read_object(request)
+            body, document = await read_object(request, row.body_bytes)
             write = write_request(caller.account, request, idempotency_key, body)
             written = await service.create(row, caller.account, document, write, parent=parent)
             return await self._posted(request, caller, written, 201)
@@ -268,7 +268,7 @@ class _Routes:
         async def place(
             request: Request, caller: Writer, key: OwnKey, idempotency_key: IdempotencyKey = None
         ) -> Response:
-            body, document = await read_object(request)
+            body, document = await read_object(request, row.body_bytes)
             write = write_request(caller.account, request, idempotency_key, body)
             written = await service.place(row, caller.account, key, document, write)
             is_new = written.stored.created == written.stored.updated
@@ -311,7 +311,7 @@ class _Routes:
             return json_response(shown, 200, headers, if_none_match=if_none_match)
 
         async def patch(request: Request, caller: Writer, key: Key, if_match: IfMatch = None) -> Response:
-            _, changes = await read_object(request)
+            _, changes = await read_object(request, row.body_bytes)
             permissions = caller.permissions
             stored = await service.patch(
                 row, caller.account, key, changes, fits(if_match), permissions=permissions

@@ -85,7 +85,7 @@ def show_router(
     router = APIRouter(tags=["contests"], route_class=TypedRoute)
     Reader = Annotated[ApiKey, Depends(Permitted(auth, "results:read"))]
     Director = Annotated[ApiKey, Depends(Permitted(auth, "show:control"))]
-    Form = Annotated[Sent[Show], Depends(JsonBody(Show))]
+    Form = Annotated[Sent[Show], Depends(JsonBody(Show, SHOWS.body_bytes))]
 
     async def found(account: str, key: str) -> tuple[ContestRecords, Stored]:
         config = await views.contest_config(account, key)
@@ -185,7 +185,7 @@ def link_router(auth: Authenticator, records: RecordService, links: WallLinks, p
     """Build the routes; all need the permission show:control."""
     router = APIRouter(tags=["contests"], route_class=TypedRoute)
     Director = Annotated[ApiKey, Depends(Permitted(auth, "show:control"))]
-    Form = Annotated[Sent[Link], Depends(JsonBody(Link))]
+    Form = Annotated[Sent[Link], Depends(JsonBody(Link, LINKS.body_bytes))]
 
     async def shown(request: Request, stored: Stored) -> dict[str, Any]:
         origin = public_url or str(request.base_url).rstrip("/")

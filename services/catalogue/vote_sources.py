@@ -112,7 +112,7 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
     """Build the routes; all need the permission sources:write."""
     router = APIRouter(tags=["vote sources"], route_class=TypedRoute)
     Caller = Annotated[ApiKey, Depends(Permitted(auth, "sources:write"))]
-    Form = Annotated[Sent[VoteSource], Depends(JsonBody(VoteSource))]
+    Form = Annotated[Sent[VoteSource], Depends(JsonBody(VoteSource, VOTE_SOURCES.body_bytes))]
 
     @router.put(
         ONE,

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import Response
 
 from libs.contracts.catalogue_events import ApiKey
+from libs.contracts.limits import LOG_IN_BODY
 from libs.tally.contest import MILLION
 from libs.views.valkey.request_counters import RequestKeys
 from libs.web.documents.openapi import needs, problems
@@ -28,6 +29,7 @@ from libs.web.responses import NO_STORE, json_response
 NEEDED: Final = ("results:read", "content:write", "operations", "keys:manage")
 """Permissions with a page; any of them allows a session."""
 PATH: Final = "/dashboard/session"
+MAX_CREDENTIAL: Final = 1_000
 
 
 class LogIn(BaseModel):
@@ -42,9 +44,13 @@ class LogIn(BaseModel):
     )
 
     api_key: str = Field(
-        "", description="An API key with `results:read`, `content:write`, `operations` or `keys:manage`."
+        "",
+        max_length=MAX_CREDENTIAL,
+        description="An API key with `results:read`, `content:write`, `operations` or `keys:manage`.",
     )
-    ticket: str = Field("", description="A ticket from `POST /dashboard/tickets`; valid once.")
+    ticket: str = Field(
+        "", max_length=MAX_CREDENTIAL, description="A ticket from `POST /dashboard/tickets`; valid once."
+    )
 
     @model_validator(mode="after")
     def _one(self) -> "LogIn":
@@ -72,7 +78,7 @@ class IssuedTicket(BaseModel):
 def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, used: RequestKeys) -> APIRouter:
     """Create the router; `used` stores used tickets until they have expired."""
     router = APIRouter(tags=["dashboard"], route_class=TypedRoute)
-    Credentials = Annotated[Sent[LogIn], Depends(JsonBody(LogIn))]
+    Credentials = Annotated[Sent[LogIn], Depends(JsonBody(LogIn, LOG_IN_BODY))]
 
     async def holder(request: Request, given: LogIn) -> ApiKey:
         """Return the key to open a session for. Raises `Unauthorized`."""

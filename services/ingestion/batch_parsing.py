@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from libs.contracts.limits import VOTE_BODY
 from libs.contracts.validation import Problem, ValidationFailed, pointer
 from libs.tally.errors import TallyError
 from libs.tally.vote_commands import CastVote
 from libs.web.door.request_parsing import check_size, load_json
 from libs.web.errors import MalformedJson, PayloadTooLarge
-from services.ingestion.vote_forms import MAX_VOTE_BYTES, VoteForm, check_vote, new_vote_id
+from services.ingestion.vote_forms import VoteForm, check_vote, new_vote_id
 
 MAX_BATCH = 10_000
-MAX_BATCH_BYTES = 8 << 20
 MAX_LINES = 10 * MAX_BATCH
 MAX_VOTE_VALUES = 1_000
 """Members and items of one vote, more than any valid vote has."""
@@ -102,7 +102,7 @@ def _no_json(name: str) -> None:
 
 
 def _line(line: bytes) -> Ballot:
-    if len(line) > MAX_VOTE_BYTES:
+    if len(line) > VOTE_BODY:
         return Ballot(_too_large(), None)
     try:
         return _item(load_json(line))
@@ -118,7 +118,7 @@ def _item(value: Any) -> Ballot:
         return Ballot(ValidationFailed([Problem("", "has an invalid string or number")]), None)
     except TallyError as error:
         return Ballot(error, id_in(value))
-    vote = check_vote(value) if size <= MAX_VOTE_BYTES else _too_large()
+    vote = check_vote(value) if size <= VOTE_BODY else _too_large()
     if isinstance(vote, VoteForm):
         return Ballot(vote, vote.vote_id)
     return Ballot(vote, id_in(value))
@@ -131,7 +131,7 @@ def id_in(value: Any) -> str | None:
 
 
 def _too_large() -> PayloadTooLarge:
-    return PayloadTooLarge(f"A vote may have {MAX_VOTE_BYTES:,} bytes at most.", max_bytes=MAX_VOTE_BYTES)
+    return PayloadTooLarge(f"A vote may have {VOTE_BODY:,} bytes at most.", max_bytes=VOTE_BODY)
 
 
 def _refuse_more_than_most(items: Sequence[object]) -> None:

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from libs.contracts.catalogue_events import ApiKey
+from libs.contracts.limits import COMMAND_BODY, PURCHASE_BODY
 from libs.contracts.purchase_events import Purchase, PurchasePlace
 from libs.contracts.validation import no_token
 from libs.purchases.encryption import SecretLost
@@ -54,8 +55,8 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
     router = APIRouter(tags=["purchases"], route_class=TypedRoute)
     Platform = Annotated[ApiKey, Depends(Permitted(auth, "purchases:write"))]
     Developer = Annotated[ApiKey, Depends(Permitted(auth, "purchases:read"))]
-    Report = Annotated[Sent[PurchaseForm], Depends(JsonBody(PurchaseForm))]
-    Token = Annotated[Sent[RefundForm], Depends(JsonBody(RefundForm))]
+    Report = Annotated[Sent[PurchaseForm], Depends(JsonBody(PurchaseForm, PURCHASE_BODY))]
+    Token = Annotated[Sent[RefundForm], Depends(JsonBody(RefundForm, COMMAND_BODY))]
 
     async def refunded(caller: ApiKey, purchase: Purchase, replayed: bool) -> Response:
         if purchase.recorded is None:

@@ -7,11 +7,13 @@ from pydantic import WithJsonSchema
 from starlette.responses import Response
 
 from libs.contracts.catalogue_events import ApiKey
+from libs.contracts.limits import BATCH_BODY, VOTE_BODY
 from libs.contracts.position_token import PositionTokens
 from libs.tally.vote_commands import RemoveVote
 from libs.voting.service import VotingService
 from libs.web.documents.openapi import (
     LOCATION,
+    MAX_BYTES,
     REPLAYED,
     Schema,
     body,
@@ -26,7 +28,6 @@ from libs.web.server.asgi_routes import AsgiRoute, DirectRoute
 from services.ingestion.batch_parsing import NDJSON
 from services.ingestion.vote_endpoints import Voting
 from services.ingestion.vote_forms import (
-    MAX_VOTE_BYTES,
     VOTE_ID,
     AcceptedVote,
     AllowanceAnswer,
@@ -59,7 +60,11 @@ REFUSALS = (
 )
 UNKNOWN = ("log_unavailable", "ledger_catching_up", "overloaded")
 NDJSON_BODY: Schema = {
-    "schema": {"type": "string", "description": "One vote per line, each as an item of `votes`."},
+    "schema": {
+        "type": "string",
+        "description": "One vote per line, each as an item of `votes`.",
+        MAX_BYTES: BATCH_BODY,
+    },
     "example": '{"participant_key": "p1", "voter_id": "v1"}\n{"participant_key": "p2", "voter_id": "v2"}\n',
 }
 
@@ -69,7 +74,7 @@ def _accepted(description: str, headers: Schema) -> Schema:
 
 
 def hot_routes(voting: Voting) -> list[AsgiRoute]:
-    batch = body(BatchForm)
+    batch = body(BatchForm, BATCH_BODY)
     batch["content"][NDJSON] = NDJSON_BODY
     return [
         DirectRoute(
@@ -77,7 +82,7 @@ def hot_routes(voting: Voting) -> list[AsgiRoute]:
             cast_vote,
             voting.cast,
             voting.start,
-            MAX_VOTE_BYTES,
+            VOTE_BODY,
             methods=["POST"],
             status_code=201,
             tags=[TAG],
@@ -86,7 +91,7 @@ def hot_routes(voting: Voting) -> list[AsgiRoute]:
                 201: _accepted("Recorded in the log, acknowledged by all in-sync replicas.", {}),
                 **problems("not_found", "gone", *REFUSALS, *UNKNOWN),
             },
-            openapi_extra=needs("votes:write") | takes(VoteForm),
+            openapi_extra=needs("votes:write") | takes(VoteForm, VOTE_BODY),
         ),
         AsgiRoute(
             "/contests/{contest_key}/votes/batch",

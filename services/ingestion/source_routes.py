@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from libs.contracts.catalogue_events import ApiKey
+from libs.contracts.limits import JSON_BODY
 from libs.contracts.position_token import PositionTokens
 from libs.voting.source_reports import SourceReporter
 from libs.web.documents.openapi import REPLAYED, problems
@@ -22,7 +23,7 @@ def source_router(
 ) -> APIRouter:
     router = APIRouter(tags=["vote sources"], route_class=TypedRoute)
     Caller = Annotated[ApiKey, Depends(Permitted(auth, "sources:write"))]
-    Report = Annotated[Sent[ReportForm], Depends(JsonBody(ReportForm))]
+    Report = Annotated[Sent[ReportForm], Depends(JsonBody(ReportForm, JSON_BODY))]
 
     @router.post(
         "/contests/{contest_key}/vote_sources/{source}/counts",

@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from libs.concurrency.turns import off_loop
 from libs.contracts.catalogue_events import ApiKey
+from libs.contracts.limits import BATCH_BODY, VOTE_BODY
 from libs.contracts.position_token import PositionTokens
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import IdempotencyKeyReused, Overloaded, TallyError
@@ -26,9 +27,8 @@ from libs.web.door.request_parsing import declared_size, load_json, read_body, r
 from libs.web.errors import Forbidden, is_for_the_caller, log_cause, problem_response, status_of
 from libs.web.responses import send_whole
 from libs.web.server.direct_routes import DirectCycle
-from services.ingestion.batch_parsing import MAX_BATCH_BYTES, NDJSON, Ballot, BatchIds, id_in, parse_batch
+from services.ingestion.batch_parsing import NDJSON, Ballot, BatchIds, id_in, parse_batch
 from services.ingestion.vote_forms import (
-    MAX_VOTE_BYTES,
     VOTE_ID_TEXT,
     VoteForm,
     check_vote,
@@ -80,7 +80,7 @@ class Voting:
             key = self._auth.known(scope) or await self._auth.authenticate(scope)
             _admit(key, headers)
             await self._positions.load()
-            body = await read_body(headers, receive, MAX_VOTE_BYTES)
+            body = await read_body(headers, receive, VOTE_BODY)
             form, vote_id = _read_vote(key, headers, body)
             secret = await self._votes.contests.secret(key.account, contest)
             vote = command(contest, secret, form, vote_id, self._proxies.end_user(scope))
@@ -93,7 +93,7 @@ class Voting:
             count(error)
             if body is None and status_of(error) == HTTPStatus.SERVICE_UNAVAILABLE:
                 with suppress(TallyError):
-                    body = await read_body(headers, receive, MAX_VOTE_BYTES)
+                    body = await read_body(headers, receive, VOTE_BODY)
             named = {"vote_id": vote_id} if vote_id is not None else _named(headers, body)
             await problem_response(error, scope, **named)(scope, receive, send)
             return
@@ -162,8 +162,8 @@ class Voting:
         require(key, "votes:write")
         await self._positions.load()
         media_type = require_json(headers, NDJSON)
-        with self._batch_of(declared_size(headers, MAX_BATCH_BYTES)):
-            body = await read_body(headers, receive, MAX_BATCH_BYTES)
+        with self._batch_of(declared_size(headers, BATCH_BODY)):
+            body = await read_body(headers, receive, BATCH_BODY)
             await self._cast_items(scope, send, key, media_type, body)
 
     async def _cast_items(self, scope: Scope, send: Send, key: ApiKey, media_type: str, body: bytes) -> None:

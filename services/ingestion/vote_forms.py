@@ -29,14 +29,13 @@ from libs.voting.contest_cache import ContestCache
 from libs.web.errors import MalformedJson
 
 MAX_COUNT = 1_000_000
-MAX_VOTE_BYTES = 64 << 10
-"""Size of a vote as JSON, alone or in a batch."""
 MAX_SUB_RATINGS = 500
 MAX_POSITIONS = 100
 """The most positions that a contest may have."""
 MAX_RATING = 1_000
 """The highest value of a contest's rating scale."""
-ADDRESS = {"type": "string", "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]}
+MAX_ADDRESS = 64
+ADDRESS = {"type": "string", "maxLength": MAX_ADDRESS, "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]}
 ONE_VOTER: Final = "exactly one of voter_id and anonymous_id must be given"
 VOTE_ID_TEXT: Final = "must be 1 to 64 of A-Z a-z 0-9 _ . : -, and not . or .."
 VOTE_ID = explained(r"^[A-Za-z0-9_.:\-]{1,64}$", VOTE_ID_TEXT)
@@ -46,7 +45,7 @@ def _address(value: str) -> str:
     if is_ipv4(value):
         return value
     try:
-        ip_address(value)
+        ip_address(value if len(value) <= MAX_ADDRESS else "")
     except ValueError as error:
         raise PydanticCustomError("address", "must be an IPv4 or IPv6 address") from error
     return value

@@ -25,10 +25,11 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from libs.catalogue.commands import CommandWriter, RecordTooLarge
+from libs.catalogue.commands import CommandWriter
 from libs.catalogue.contests.closing_record import Closing, closed, closing_of, title_of
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.catalogue.contests.vote_sources import SourceConfig
+from libs.catalogue.errors import RecordTooLarge
 from libs.concurrency.tasks import every, loop_time
 from libs.contracts.catalogue_events import ContestClosing
 from libs.contracts.codec import vote_codec

@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from libs.contracts.limits import JSON_BODY
 from libs.web.door.client_address import Proxies
 from libs.web.door.request_parsing import read_body
 from libs.web.server.http_service import build_app
@@ -65,7 +66,7 @@ class App:
         return StreamingResponse(parts(), headers=headers)
 
     async def record(self, request: Request) -> Response:
-        await read_body(request.scope["headers"], request.receive)
+        await read_body(request.scope["headers"], request.receive, JSON_BODY)
         self.seen.append((request.method, request.url.path, request.headers.get("authorization", "")))
         return Response(request.method.encode())
 

@@ -6,31 +6,37 @@ from pydantic import ConfigDict, Field
 
 from libs.catalogue.api_examples import EXAMPLES
 from libs.catalogue.schemas.base import (
+    Address,
     Count,
     CustomData,
     FreeForm,
     Icon,
     Items,
+    Key,
+    Line,
     Linked,
     Members,
     Navigation,
+    Parts,
     Picture,
     Record,
     ServerTime,
     Style,
     Tags,
+    Texts,
     Title,
 )
 from libs.catalogue.schemas.content import Colour
+from libs.contracts.limits import DESCRIPTION
 
 Part = Annotated[FreeForm, Field(description="Free-form.")]
-Address = Annotated[str | None, Field(description="A URL.")]
+Url = Annotated[Address | None, Field(description="A URL.")]
 
 
 class AppStore(Members):
-    bundle_id: str | None = Field(None, description="The app's bundle identifier.")
-    app_store_id: str | None = Field(None, description="The app's id in the App Store.")
-    access_key: str | None = Field(None, description="Access key of the App Store.")
+    bundle_id: Line | None = Field(None, description="The app's bundle identifier.")
+    app_store_id: Line | None = Field(None, description="The app's id in the App Store.")
+    access_key: Line | None = Field(None, description="Access key of the App Store.")
 
 
 class Splash(Members):
@@ -43,11 +49,11 @@ class Splash(Members):
 
 
 class General(Members):
-    website: Address = None
-    support_email: str | None = Field(None, description="E-mail address for users' support requests.")
-    support_url: Address = None
-    terms_url: Address = None
-    privacy_policy_url: Address = None
+    website: Url = None
+    support_email: Address | None = Field(None, description="E-mail address for users' support requests.")
+    support_url: Url = None
+    terms_url: Url = None
+    privacy_policy_url: Url = None
 
 
 class Build(Members):
@@ -61,7 +67,7 @@ class Build(Members):
 class CloudSettings(Members):
     ignored: ClassVar[frozenset[str]] = frozenset()
 
-    region: str | None = Field(None, description="Region of the app's cloud services.")
+    region: Line | None = Field(None, description="Region of the app's cloud services.")
     updated: ServerTime = Field(None, description="Time of the last change to the cloud settings.")
 
 
@@ -85,8 +91,8 @@ class StudioAppProfile(Members):
     auth_methods: AuthMethods = Field(
         default_factory=AuthMethods, description="The login methods offered to users."
     )
-    firebase_project_key: str | None = Field(None, description="Key of the users' Firebase project.")
-    provider_key: str | None = Field(None, description="Key of the login provider.")
+    firebase_project_key: Line | None = Field(None, description="Key of the users' Firebase project.")
+    provider_key: Line | None = Field(None, description="Key of the login provider.")
     is_age_enabled: bool = Field(False, description="Profiles have an age.")
     is_auto_profile_image_enabled: bool = Field(False, description="Profiles get an image automatically.")
     is_city_enabled: bool = Field(False, description="Profiles have a city.")
@@ -106,7 +112,7 @@ class StudioAppProfile(Members):
 class Toolbar(Members):
     image: Picture = Field(Linked())
     style: Style = Field({})
-    subtitle: str | None = Field(None, description="The line below the title.")
+    subtitle: Line | None = Field(None, description="The line below the title.")
     title: Title = None
 
 
@@ -114,8 +120,10 @@ class App(Record):
     """The configuration of a mobile app."""
 
     title: Title = None
-    consent_setup: str | None = Field(None, description="The consent dialog's configuration.")
-    master_shop_key: str | None = Field(None, description="Key of a master shop.")
+    consent_setup: Annotated[str, DESCRIPTION] | None = Field(
+        None, description="The consent dialog's configuration."
+    )
+    master_shop_key: Key | None = Field(None, description="Key of a master shop.")
     app_store: AppStore = Field(default_factory=AppStore, description="The app's entry in the App Store.")
     build: Build = Field(default_factory=Build, description="The app's build settings.")
     config: Config = Field(default_factory=Config, description="The app's runtime settings.")
@@ -137,7 +145,7 @@ BrandName = Annotated[str, Field(min_length=1, max_length=256)]
 class Looks(Members):
     """The looks of the account's pages."""
 
-    logo_key: str | None = Field(None, description="Key of an image: the logo.")
+    logo_key: Key | None = Field(None, description="Key of an image: the logo.")
     primary_color: Colour | None = Field(None, description="Colour of buttons and links.")
     secondary_color: Colour | None = Field(None, description="Secondary colour.")
     background_color: Colour | None = Field(None, description="Colour of the pages.")
@@ -153,12 +161,12 @@ class AccountSettings(Record):
     brand_name: BrandName | None = Field(
         None, description="Name of the account's brand, as legacy records show it; unset: the account's own name."
     )
-    image_key: str | None = Field(None, description="Key of an image: the brand's, as legacy records show it.")
+    image_key: Key | None = Field(None, description="Key of an image: the brand's, as legacy records show it.")
     looks: Looks = Field(default_factory=Looks, description="Logo and colours of the account's pages.")
 
 
 class Button(Members):
-    text: str | None = Field(None, description="The button's text.")
+    text: Line | None = Field(None, description="The button's text.")
     icon: Icon = Field({})
     style: Style = Field({})
 
@@ -168,11 +176,11 @@ class Package(Members):
 
     ignored: ClassVar[frozenset[str]] = frozenset()
 
-    key: str | None = Field(None, description="Set by the server; in a request it identifies an existing package.")
+    key: Key | None = Field(None, description="Set by the server; in a request it identifies an existing package.")
     created: ServerTime = Field(None, description="Time when the package was added.")
     updated: ServerTime = Field(None, description="Time of the package's last change.")
     title: Title = None
-    package_type: str | None = Field(None, description="Type, such as `permanent`.")
+    package_type: Line | None = Field(None, description="Type, such as `permanent`.")
     price: Count | None = Field(None, description="Price in the smallest unit of the currency.")
     vote_count: Count | None = Field(None, description="Number of votes in the package.")
     sub_months: Count | None = Field(None, description="Length of a subscription in months.")
@@ -183,28 +191,28 @@ class Shop(Record):
     """Sells vote packages or subscriptions."""
 
     title: Title = None
-    article: str | None = Field(None, description="Key of an article.")
-    currency: str | None = Field(None, description="A currency code.")
-    currency_symbol: str | None = Field(None, description="The currency's displayed symbol.")
-    currency_template: str | None = Field(
+    article: Key | None = Field(None, description="Key of an article.")
+    currency: Line | None = Field(None, description="A currency code.")
+    currency_symbol: Line | None = Field(None, description="The currency's displayed symbol.")
+    currency_template: Line | None = Field(
         None, description="Placeholders: `{currency_symbol}`, `{price}`; other text in braces is kept."
     )
-    title_template: str | None = Field(
+    title_template: Line | None = Field(
         None, description="Placeholder: `{participant_title}`; other text in braces is kept."
     )
-    description_template: str | None = Field(
+    description_template: Line | None = Field(
         None, description="Placeholder: `{user_name}`; other text in braces is kept."
     )
-    receipt_description_template: str | None = Field(
+    receipt_description_template: Line | None = Field(
         None, description="Placeholder: `{get_votes_count}`; other text in braces is kept."
     )
     is_login_required: bool = Field(False, description="Only users who are logged in can buy.")
-    shop_type: str | None = Field(None, description="Type, such as `participant_vote`.")
-    payment_methods: list[str] = Field([], description="Such as `google_play`, `app_store`, `stripe`.")
-    stripe_statement_descriptor_suffix: str | None = Field(None, description="Shown on a buyer's bank statement.")
+    shop_type: Line | None = Field(None, description="Type, such as `participant_vote`.")
+    payment_methods: Texts = Field([], description="Such as `google_play`, `app_store`, `stripe`.")
+    stripe_statement_descriptor_suffix: Line | None = Field(None, description="Shown on a buyer's bank statement.")
     ok_button: Button = Field(default_factory=Button, description="The button that buys.")
     cancel_button: Button = Field(default_factory=Button, description="The button that cancels.")
     image: Picture = Field(Linked())
     style: Style = Field({})
     custom_data: CustomData = Field({})
-    packages: list[Package] = Field([], description="The packages on sale. A package's key never changes.")
+    packages: Parts[Package] = Field([], description="The packages on sale. A package's key never changes.")

@@ -23,10 +23,24 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 from typing_extensions import TypedDict
 
+from libs.contracts.limits import (
+    ADDRESS,
+    CONTENT,
+    DESCRIPTION,
+    KEY,
+    KEYS,
+    LINE,
+    OBJECT,
+    PARTS,
+    TAG,
+    TEXTS,
+    TITLE,
+)
 from libs.contracts.validation import UNKNOWN_MEMBER, Problem, problems_in
 from libs.tally.time_conversion import microseconds, parse_timestamp, timestamp
 
 M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 MAX_LIMIT: Final = 2**31 - 1
 
 
@@ -62,25 +76,35 @@ ServerTime = Annotated[Timestamp | None, WrapValidator(_or_none), _WrittenByTheS
 """A time that the server sets; a value in a request body is ignored."""
 Limit = Annotated[int, Field(ge=-1, le=MAX_LIMIT, description="-1 is unlimited.")]
 Count = Annotated[int, Field(ge=0, le=MAX_LIMIT)]
-FreeForm = dict[str, Any]
-Items = list[Any]
+FreeForm = Annotated[dict[str, Any], OBJECT]
+Items = Annotated[list[Any], CONTENT]
+Line = Annotated[str, LINE]
+Key = Annotated[str, KEY]
+Address = Annotated[str, ADDRESS]
+Texts = Annotated[list[Annotated[str, TAG]], TEXTS]
+Keys = Annotated[list[Key], KEYS]
+Parts = Annotated[list[T], PARTS]
+TitleText = Annotated[str, TITLE]
 
 
 @with_config(ConfigDict(extra="allow"))
 class Linked(TypedDict, total=False):
     """Free-form, except for `key`, which names a record."""
 
-    key: Annotated[str | None, Field(description="The record's key.")]
+    key: Annotated[Key | None, Field(description="The record's key.")]
 
 
-Title = Annotated[str | None, Field(description="The displayed title.")]
-Description = Annotated[str | None, Field(description="The displayed description.")]
-Picture = Annotated[Linked, Field(description="Free-form; `key` names an image.")]
+LinkedForm = Annotated[Linked, OBJECT]
+Title = Annotated[
+    TitleText | None, Field(description=f"The displayed title: at most {TITLE.visible} visible characters.")
+]
+Description = Annotated[Annotated[str, DESCRIPTION] | None, Field(description="The displayed description.")]
+Picture = Annotated[LinkedForm, Field(description="Free-form; `key` names an image.")]
 Style = Annotated[FreeForm, Field(description="The style; free-form.")]
 Icon = Annotated[FreeForm, Field(description="The icon; free-form.")]
 Navigation = Annotated[FreeForm, Field(description="The target of a tap; free-form.")]
 CustomData = Annotated[FreeForm, Field(description="Defined by the account; free-form.")]
-Tags = Annotated[list[str], Field(description="The account's tags; lists can be filtered by them.")]
+Tags = Annotated[Texts, Field(description="The account's tags; lists can be filtered by them.")]
 
 
 def require_unique(name: str, values: Sequence[str]) -> None:

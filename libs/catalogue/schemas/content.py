@@ -5,23 +5,30 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from libs.catalogue.schemas.base import (
+    Address,
     CustomData,
     Description,
     FreeForm,
     Items,
+    Key,
+    Keys,
     Limit,
+    Line,
     Linked,
     Members,
     Navigation,
+    Parts,
     Picture,
     Record,
     Style,
     Tags,
+    Texts,
     Timestamp,
     Title,
     in_order,
     require_unique,
 )
+from libs.contracts.limits import ARTICLE_TEXT, OBJECT
 from libs.contracts.validation import explained
 
 Colour = Annotated[
@@ -65,12 +72,12 @@ class StyleObject(Members):
     size: float | None = Field(None, description="Size.")
     text_size: float | None = Field(None, description="Text size.")
     elevation: float | None = Field(None, description="Elevation above the background.")
-    text_font: str | None = Field(None, description="Text font.")
-    text_style: str | None = Field(None, description="Text style.")
-    image_style: str | None = Field(None, description="Image style, such as `circle`.")
-    gravity: str | None = Field(None, description="Alignment, such as `center`.")
-    modifier: str | None = Field(None, description="Modifier, such as `normal`.")
-    image_crop: str | None = Field(None, description="Image crop, such as `center_crop`.")
+    text_font: Line | None = Field(None, description="Text font.")
+    text_style: Line | None = Field(None, description="Text style.")
+    image_style: Line | None = Field(None, description="Image style, such as `circle`.")
+    gravity: Line | None = Field(None, description="Alignment, such as `center`.")
+    modifier: Line | None = Field(None, description="Modifier, such as `normal`.")
+    image_crop: Line | None = Field(None, description="Image crop, such as `center_crop`.")
     text_color: Colour | None = Field(None, description="Text colour.")
     icon_tint: Colour | None = Field(None, description="Icon colour.")
     background_color: Colour | None = Field(None, description="Background colour.")
@@ -85,32 +92,34 @@ Embedded = Annotated[FreeForm | None, AfterValidator(lambda value: value or None
 class Follow(Members):
     """A button to follow a topic."""
 
-    topic: str | None = Field(None, description="The followed topic.")
-    follow_text: str | None = Field(None, description="Shown to users who do not follow it.")
-    unfollow_text: str | None = Field(None, description="Shown to users who follow it.")
+    topic: Line | None = Field(None, description="The followed topic.")
+    follow_text: Line | None = Field(None, description="Shown to users who do not follow it.")
+    unfollow_text: Line | None = Field(None, description="Shown to users who follow it.")
     style: StyleObject = Field(default_factory=StyleObject, description="The style.")
 
 
 class ArticleField(Members):
     """A part of a legacy article."""
 
-    field_id: str | None = Field(None, description="Id chosen by the account.")
-    type: str | None = Field(None, description="Type of the part, such as `text`.")
-    text: str | None = Field(None, description="Text of the part.")
+    field_id: Line | None = Field(None, description="Id chosen by the account.")
+    type: Line | None = Field(None, description="Type of the part, such as `text`.")
+    text: Annotated[str, ARTICLE_TEXT] | None = Field(None, description="Text of the part.")
     full_screen: bool = Field(False, description="The part fills the screen.")
     scrollable: bool = Field(False, description="The part can be scrolled.")
-    link: str | None = Field(None, description="URL that the part links to.")
+    link: Address | None = Field(None, description="URL that the part links to.")
     follow: Follow | None = Field(None, description="A topic that can be followed.")
-    from_template_key: str | None = Field(None, description="Key of the part's template.")
+    from_template_key: Key | None = Field(None, description="Key of the part's template.")
     navigation: Navigation = Field({})
-    contest_key: str | None = Field(None, description="Key of a contest.")
-    image_id: str | None = Field(None, description="Key of an image.")
-    participant_keys: list[str] = Field([], description="Keys of participants.")
-    survey_key: str | None = Field(None, description="Key of a survey.")
-    video_id: str | None = Field(None, description="Id in another system; not checked.")
-    web_data_key: str | None = Field(None, description="Id in another system; not checked.")
-    simple_web_data: Any = Field(None, description="Free-form.")
-    ad: Any = Field(None, description="An advertisement: free-form, stored and shown as written.")
+    contest_key: Key | None = Field(None, description="Key of a contest.")
+    image_id: Key | None = Field(None, description="Key of an image.")
+    participant_keys: Keys = Field([], description="Keys of participants.")
+    survey_key: Key | None = Field(None, description="Key of a survey.")
+    video_id: Line | None = Field(None, description="Id in another system; not checked.")
+    web_data_key: Line | None = Field(None, description="Id in another system; not checked.")
+    simple_web_data: Annotated[Any, OBJECT] = Field(None, description="Free-form.")
+    ad: Annotated[Any, OBJECT] = Field(
+        None, description="An advertisement: free-form, stored and shown as written."
+    )
     subfields: Items = Field([], description="Parts of this part: free-form, stored and shown as written.")
     video: Embedded = Field(None, description="A video: free-form, stored and shown as written, with `video_id`.")
     web_data: Embedded = Field(
@@ -128,8 +137,8 @@ class ArticleDraft(Record):
     title: Title = None
     description: Description = None
     navigation: Navigation = Field({})
-    image_id: str | None = Field(None, description="Key of an image.")
-    fields: list[ArticleField] = Field([], description="The parts of the article.")
+    image_id: Key | None = Field(None, description="Key of an image.")
+    fields: Parts[ArticleField] = Field([], description="The parts of the article.")
     style: StyleObject = Field(default_factory=StyleObject, description="The style.")
 
 
@@ -138,7 +147,7 @@ class Article(Record):
 
     title: Title = None
     description: Description = None
-    origin_template: str | None = Field(None, description="Key of the article that is the template of this one.")
+    origin_template: Key | None = Field(None, description="Key of the article that is the template of this one.")
     content: Items = Field(
         [],
         description="The parts of the page; free-form. Apart from the legacy `fields`: a change of one does not "
@@ -152,7 +161,7 @@ class Article(Record):
     custom_data: CustomData = Field({})
     tags: Tags = Field([])
     type: ArticleType = Field("normal", description="Legacy: form of display.")
-    fields: list[ArticleField] = Field(
+    fields: Parts[ArticleField] = Field(
         [],
         description="Legacy: the parts of the article. Apart from the current `content`: a change of one does not "
         "change the other.",
@@ -169,7 +178,7 @@ class NavigationBlock(Members):
 
 class InnerNavigation(Members):
     is_swipe_enabled: bool = Field(False, description="A swipe opens the next entry.")
-    location: str | None = Field(None, description="Position of the navigation, such as `top`.")
+    location: Line | None = Field(None, description="Position of the navigation, such as `top`.")
     navigation_block: NavigationBlock = Field(default_factory=NavigationBlock, description="The entries.")
 
 
@@ -195,19 +204,19 @@ class Feed(Record):
     )
     is_followable: bool = Field(False, description="Legacy.")
     is_push_enabled: bool = Field(False, description="Legacy.")
-    header_article_key: str | None = Field(
+    header_article_key: Key | None = Field(
         None, description="Legacy: key of the article above the others. Apart from the current `header`."
     )
-    footer_article_key: str | None = Field(
+    footer_article_key: Key | None = Field(
         None, description="Legacy: key of the article below the others. Apart from the current `footer`."
     )
-    topic_key: str | None = Field(None, description="Legacy.")
-    app_keys: list[str] = Field([], description="Legacy.")
+    topic_key: Key | None = Field(None, description="Legacy.")
+    app_keys: Keys = Field([], description="Legacy.")
     sups: Items = Field([], description="Legacy; free-form.")
 
 
 class SurveySettings(Members):
-    answer_mode: str | None = Field(None, description="Mode of answering, such as `normal`.")
+    answer_mode: Line | None = Field(None, description="Mode of answering, such as `normal`.")
     auto_delete_answers_after_days: Limit = Field(
         -1, description="Answers are deleted after this many days; -1: never."
     )
@@ -245,8 +254,8 @@ PartId = Annotated[
 class Day(Members):
     id: PartId
     title: Title = None
-    bottom_text: str | None = Field(None, description="The line below the title.")
-    top_text: str | None = Field(None, description="Legacy: the line above the title.")
+    bottom_text: Line | None = Field(None, description="The line below the title.")
+    top_text: Line | None = Field(None, description="Legacy: the line above the title.")
     start: Timestamp | None = Field(None, description="Start of the day.")
     end: Timestamp | None = Field(None, description="End of the day.")
 
@@ -259,17 +268,17 @@ class Venue(Members):
     description: Description = None
     position: int | None = Field(None, description="Place among the venues.")
     style: Style = Field({})
-    article_key: str | None = Field(None, description="Legacy: key of an article.")
+    article_key: Key | None = Field(None, description="Legacy: key of an article.")
     navigation: FreeForm = Field({}, description="Legacy: the target of a tap; free-form.")
 
 
 class SearchHelp(Members):
-    term: str | None = Field(None, description="Legacy: the search term.")
-    icon_id: str | None = Field(None, description="Legacy: key of an image.")
+    term: Line | None = Field(None, description="Legacy: the search term.")
+    icon_id: Key | None = Field(None, description="Legacy: key of an image.")
 
 
 SearchHelps = Annotated[
-    list[SearchHelp],
+    Parts[SearchHelp],
     Field(
         description="Legacy: suggested searches. Their terms are those of `search_terms` in a timeslot and of "
         "`search_help` in a schedule: a change of one changes the other, and terms that stay keep their icons."
@@ -295,14 +304,14 @@ class Convention(Record):
     title: Title = None
     start: Timestamp | None = Field(None, description="Start of the schedule.")
     end: Timestamp | None = Field(None, description="End of the schedule.")
-    days: list[Day] = Field([], description="The days. A day with timeslots cannot be removed.")
-    venues: list[Venue] = Field([], description="The venues. A venue with timeslots cannot be removed.")
+    days: Parts[Day] = Field([], description="The days. A day with timeslots cannot be removed.")
+    venues: Parts[Venue] = Field([], description="The venues. A venue with timeslots cannot be removed.")
     search_help: Items = Field(
         [],
         description="Suggested searches: texts, or objects with a `term`; otherwise free-form. The terms are "
         "those of the legacy `search_helps`.",
     )
-    style: ScheduleStyle = Field(default_factory=ScheduleStyle, description="The style.")
+    style: Annotated[ScheduleStyle, OBJECT] = Field(default_factory=ScheduleStyle, description="The style.")
     custom_data: CustomData = Field({})
     search_helps: SearchHelps = Field([])
 
@@ -318,17 +327,17 @@ class Convention(Record):
 class Timeslot(Record):
     """An entry of a schedule, on a day and at a venue."""
 
-    article: str | None = Field(None, description="Key of an article.")
-    image: str | None = Field(None, description="Key of an image.")
-    day_id: str | None = Field(None, description="Id of a day of the schedule.")
-    venue_id: str | None = Field(None, description="Id of a venue of the schedule.")
+    article: Key | None = Field(None, description="Key of an article.")
+    image: Key | None = Field(None, description="Key of an image.")
+    day_id: Key | None = Field(None, description="Id of a day of the schedule.")
+    venue_id: Key | None = Field(None, description="Id of a venue of the schedule.")
     title: Title = None
     description: Description = None
-    time_text: str | None = Field(None, description="The time in words.")
+    time_text: Line | None = Field(None, description="The time in words.")
     start: Timestamp | None = Field(None, description="Start of the timeslot.")
     end: Timestamp | None = Field(None, description="End of the timeslot.")
     navigation: Navigation = Field({})
-    search_terms: list[str] = Field(
+    search_terms: Texts = Field(
         [], description="Search terms that find the timeslot; the same as those of the legacy `search_helps`."
     )
     style: Style = Field({})

@@ -14,20 +14,27 @@ from libs.catalogue.schemas.base import (
     FreeForm,
     Icon,
     Items,
+    Key,
     Limit,
+    Line,
     Linked,
+    LinkedForm,
     Members,
+    Parts,
     Picture,
     Record,
     ServerTime,
     Style,
     Tags,
+    Texts,
     Timestamp,
     Title,
+    TitleText,
     in_order,
     require_unique,
 )
 from libs.catalogue.schemas.content import Colour
+from libs.contracts.limits import ADDRESS, MAPPED, TITLE
 from libs.tally.contest import Phase
 
 VoteVisibility = Literal["shown", "hidden_until_vote", "hidden_until_end", "hidden"]
@@ -101,9 +108,9 @@ class Rating(Members):
         1, description="Ratings of one participant by one voter. With 1 a new rating replaces the old one."
     )
     max_rating: Scale = Field(5, description="The highest value.")
-    step_size: str | None = Field(None, description="Ratings are whole numbers unless this is `fraction`.")
+    step_size: Line | None = Field(None, description="Ratings are whole numbers unless this is `fraction`.")
     style: Style = Field({})
-    sub_rating_configs: list[SubRating] = Field(
+    sub_rating_configs: Parts[SubRating] = Field(
         [], description="Aspects that are rated in addition to the overall rating."
     )
 
@@ -125,7 +132,7 @@ class OrderingPosition(Members):
 class Ordering(Members):
     """The positions on a ballot of an ordering contest."""
 
-    skin: str | None = Field(None, description="Appearance of a ballot, such as `list`.")
+    skin: Line | None = Field(None, description="Appearance of a ballot, such as `list`.")
     position_style: Style = Field({})
     position_icon: Icon = Field({})
     positions: list[OrderingPosition] = Field(
@@ -157,7 +164,7 @@ class ContestConfig(Members):
     silver: Silver = Field(default_factory=Silver, description="Legacy.")
     rating: Rating = Field(default_factory=Rating, description="The rules of a rating contest.")
     ordering: Ordering | None = Field(None, description="The positions on a ballot of an ordering contest.")
-    ip_config: str | None = Field(None, description="The address rules, such as `default`.")
+    ip_config: Line | None = Field(None, description="The address rules, such as `default`.")
     ip_restriction_per_participant: AddressLimit = 10
     limit_result_amount: Limit = Field(-1, description="Participants in public results; -1: all.")
     share_top_x: Limit = Field(-1, description="Number of shared participants; -1: all.")
@@ -216,7 +223,10 @@ class Contest(Record):
     }
     ignored: ClassVar[frozenset[str]] = Record.ignored | owned | computed_members.keys()
 
-    title: str | None = Field(None, description="The displayed title; a contest needs none.")
+    title: TitleText | None = Field(
+        None,
+        description=f"The displayed title: at most {TITLE.visible} visible characters; a contest needs none.",
+    )
     description: Description = None
     publish: Timestamp | None = Field(
         None, description="Publication time; until then, and if unset, the contest is in setup."
@@ -231,14 +241,14 @@ class Contest(Record):
     )
     image: Picture = Field(Linked())
     share: FreeForm = Field({}, description="Content for sharing the contest; free-form.")
-    shop: Linked = Field(Linked(), description="The shop that sells votes: free-form; `key` names a shop.")
+    shop: LinkedForm = Field(Linked(), description="The shop that sells votes: free-form; `key` names a shop.")
     style: Style = Field({})
     video: FreeForm = Field({}, description="Free-form.")
     custom_data: CustomData = Field({})
     tags: Tags = Field([])
     thumbnail: Items = Field([], description="The parts of the thumbnail; free-form.")
-    countries: list[str] = Field([], description="Legacy.")
-    categories: list[FreeForm] = Field([], description="Legacy.")
+    countries: Texts = Field([], description="Legacy.")
+    categories: Parts[FreeForm] = Field([], description="Legacy.")
     update_widget: bool = Field(False, description="Legacy.")
 
     @model_validator(mode="after")
@@ -250,9 +260,9 @@ class Contest(Record):
 class User(Members):
     """The user who entered the participant."""
 
-    user_id: str | None = Field(None, description="Id chosen by the account; not checked.")
-    user_name: str | None = Field(None, description="The displayed name.")
-    image_id: str | None = Field(None, description="Key of the user's image; not checked.")
+    user_id: Line | None = Field(None, description="Id chosen by the account; not checked.")
+    user_name: Line | None = Field(None, description="The displayed name.")
+    image_id: Key | None = Field(None, description="Key of the user's image; not checked.")
 
 
 class Participant(Record):
@@ -288,9 +298,9 @@ class Participant(Record):
 
     title: Title = None
     story: Description = None
-    image_key: str | None = Field(None, description="Key of an image.")
+    image_key: Key | None = Field(None, description="Key of an image.")
     status: Status = Field("approved", description="Default: the contest's `participant_default_status`.")
-    number_string: str | None = Field(None, description="The displayed number, such as a jersey's.")
+    number_string: Line | None = Field(None, description="The displayed number, such as a jersey's.")
     color: Colour | None = Field(None, description="Colour of the participant on walls and in charts.")
     data: FreeForm = Field({}, description="Free-form.")
     user: User | None = Field(None, description="The user who entered the participant.")
@@ -309,7 +319,13 @@ def _mapped_id(value: str) -> str:
     return value
 
 
-MappedId = Annotated[str, AfterValidator(_mapped_id), Field(description="The source's own id of a participant.")]
+MappedId = Annotated[
+    str,
+    AfterValidator(_mapped_id),
+    Field(
+        description="The source's own id of a participant.", json_schema_extra={"maxLength": MAX_MAPPED_ID_BYTES}
+    ),
+]
 Mode = Literal["cumulative", "delta"]
 
 
@@ -319,13 +335,13 @@ class VoteSource(Record):
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLES["vote_sources"]]})
     ignored: ClassVar[frozenset[str]] = Record.ignored | {"source", "contest_key"}
 
-    title: str | None = Field(None, description="The displayed title; unset: the source's name.")
+    title: TitleText | None = Field(None, description="The displayed title; unset: the source's name.")
     is_in_total: bool = Field(True, description="The counts of the contest and participants include its votes.")
     mode: Mode = Field(
         "cumulative",
         description="`cumulative`: reports give the total votes; `delta`: the votes since the previous report.",
     )
-    mapping: dict[MappedId, str] = Field(
+    mapping: Annotated[dict[MappedId, Key], MAPPED] = Field(
         {},
         description="Participant keys by the source's own ids. Reports of an unmapped id count once it is mapped.",
     )
@@ -338,7 +354,7 @@ class CallToVote(Members):
     """Where the audience votes. Kept also while it is not shown."""
 
     is_shown: bool = Field(False, description="Screens show it.")
-    url: str | None = Field(None, max_length=2_000, description="The address in the QR code.")
+    url: str | None = Field(None, max_length=ADDRESS.code_points, description="The address in the QR code.")
     text: str | None = Field(None, max_length=200, description="A short address or number to read out.")
 
 

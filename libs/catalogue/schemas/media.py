@@ -8,6 +8,7 @@ from pydantic import Field
 from pydantic.json_schema import JsonSchemaValue
 
 from libs.catalogue.schemas.base import CustomData, Description, Members, Record, ServerTime, Tags, Title
+from libs.contracts.limits import DESCRIPTION
 from libs.contracts.validation import explained
 
 Name = Annotated[str, Field(min_length=1, max_length=255)]
@@ -142,7 +143,7 @@ class Image(Record):
     title: Title = None
     access: PublicAccess = Field(default_factory=PublicAccess, description="Read access; public by default.")
     custom_data: CustomData = Field({})
-    image_text: str | None = Field(None, description="Legacy: a description.")
+    image_text: Annotated[str, DESCRIPTION] | None = Field(None, description="Legacy: a description.")
     public_use: bool = Field(False, description="Legacy: records of other accounts may refer to it.")
     is_icon: bool = Field(False, description="Legacy: an icon, always a PNG; cannot be changed later.")
     tags: Tags = Field([])

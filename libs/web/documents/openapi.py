@@ -186,14 +186,23 @@ UNCHANGED: Final[dict[int | str, Schema]] = {
 }
 
 
-def takes(model: type[BaseModel]) -> Schema:
+MAX_BYTES: Final = "x-max-bytes"
+"""The largest size of a request's body."""
+
+
+def takes(model: type[BaseModel], max_bytes: int) -> Schema:
     """Return an operation's body."""
-    return {"requestBody": body(model)}
+    return {"requestBody": body(model, max_bytes)}
 
 
-def body(model: type[BaseModel]) -> Schema:
+def body(model: type[BaseModel], max_bytes: int) -> Schema:
     """Return a JSON body that the handler itself reads and validates with `model`."""
-    return {"required": True, "content": {"application/json": {"schema": written(model)}}}
+    return limited({"required": True, "content": {"application/json": {"schema": written(model)}}}, max_bytes)
+
+
+def limited(request_body: Schema, max_bytes: int) -> Schema:
+    """Return the body with its largest size: `openapi_document.py` refuses one without."""
+    return request_body | {"description": f"At most {max_bytes:,} bytes.", MAX_BYTES: max_bytes}
 
 
 def written(model: type[BaseModel]) -> Schema:

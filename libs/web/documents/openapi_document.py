@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from libs.web.documents.docs_pages import DOCUMENT
-from libs.web.documents.openapi import CODES, COMPONENT, PERMISSION, Schema, limit_answers, problem
+from libs.web.documents.openapi import CODES, COMPONENT, MAX_BYTES, PERMISSION, Schema, limit_answers, problem
 from libs.web.door.rate_limits import NEVER_LIMITED
 from libs.web.errors import TABLE
 from libs.web.server.asgi_routes import PlainRoute
@@ -81,10 +81,15 @@ def _titled(route: APIRoute, title: str) -> str:
 
 
 def described(document: Schema) -> Schema:
-    """Return FastAPI's document with its marks (`x-component`, `x-permission`) resolved."""
+    """Return FastAPI's document with its marks (`x-component`, `x-permission`) resolved.
+
+    Raises `ValueError` for a body without a largest size.
+    """
     order = [tag["name"] for tag in document.get("tags", ())]
     for name, path in document["paths"].items():
         for method, operation in path.items():
+            if "requestBody" in operation and MAX_BYTES not in operation["requestBody"]:
+                raise ValueError(f"{method} {name}: its body has no largest size (`limited`)")
             _describe_permission(operation)
             _describe_parameters(operation)
             _describe_problems(method, operation)

@@ -18,13 +18,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive
 
 from libs.concurrency.turns import TURN_BYTES, off_loop
+from libs.contracts.limits import FORM_FIELDS, FORM_FIELDS_BODY
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import IdempotencyKeyReused
 from libs.web.documents.openapi import Schema
 from libs.web.door.auth import Headers, header, headers_of
 from libs.web.errors import MalformedJson, PayloadTooLarge, UnsupportedMediaType
 
-MAX_JSON_BYTES: Final = 1 << 20
 MAX_VALUES: Final = 60_000
 """Members and items in one body: a full report of an external source has 50,000. Parsing each blocks the event
 loop for a few microseconds."""
@@ -36,7 +36,7 @@ FORM_CHARSETS: Final = ("utf-8", "utf8", "us-ascii")
 _MANY_DIGITS: Final = re.compile(rb"[0-9]{19}")
 
 
-async def read_body(headers: Headers, receive: Receive, max_bytes: int = MAX_JSON_BYTES) -> bytes:
+async def read_body(headers: Headers, receive: Receive, max_bytes: int) -> bytes:
     """Return the whole body. Raises `PayloadTooLarge` once it exceeds `max_bytes`, before reading the rest."""
     chunks = [chunk async for chunk in stream_body(headers, receive, max_bytes)]
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
@@ -130,16 +130,16 @@ def parse_object(body: bytes) -> dict[str, Any]:
     return value
 
 
-async def read_object(request: Request) -> tuple[bytes, dict[str, Any]]:
-    """Return the raw body and the parsed object."""
+async def read_object(request: Request, max_bytes: int) -> tuple[bytes, dict[str, Any]]:
+    """Return the raw body, of at most `max_bytes`, and the parsed object."""
     headers = headers_of(request.scope)
     require_json(headers)
-    body = await read_body(headers, request.receive)
+    body = await read_body(headers, request.receive, max_bytes)
     return body, await off_loop(len(body), parse_object, body)
 
 
 def _too_large(max_bytes: int) -> PayloadTooLarge:
-    return PayloadTooLarge(f"The body may have at most {max_bytes} bytes.", max_bytes=max_bytes)
+    return PayloadTooLarge(f"The body of this request may have at most {max_bytes:,} bytes.", max_bytes=max_bytes)
 
 
 class RequestKeyStore(Protocol):
@@ -170,6 +170,13 @@ def json_text(schema: Schema) -> Schema:
     return {"type": "string", "contentMediaType": "application/json", "contentSchema": schema} | about(schema)
 
 
+def plain_text(schema: Schema) -> Schema:
+    """Return the schema of a text, which may also be null, with its largest size."""
+    alternatives = [each for each in schema.get("anyOf", (schema,)) if each.get("type") == "string"]
+    sizes = {name: each[name] for each in alternatives for name in each if name.startswith(("max", "x-max"))}
+    return {"type": "string"} | sizes
+
+
 def about(schema: Schema) -> Schema:
     """Return a member's description, and its default as text."""
     described = {name: schema[name] for name in ("description",) if name in schema}
@@ -184,7 +191,7 @@ def as_fields(properties: Mapping[str, Any], texts: tuple[str, ...]) -> Schema:
     return {
         name: schema
         if schema == about(schema)
-        else {"type": "string"} | about(schema)
+        else plain_text(schema) | about(schema)
         if name in texts
         else json_text(schema)
         for name, schema in properties.items()
@@ -192,11 +199,9 @@ def as_fields(properties: Mapping[str, Any], texts: tuple[str, ...]) -> Schema:
 
 
 URLENCODED: Final = "application/x-www-form-urlencoded"
-MOST_FIELDS: Final = 1_000
-"""Fields of a form at most: a list may be sent as a field for each item."""
 
 
-def parse_fields(body: bytes, most: int = MOST_FIELDS) -> list[tuple[str, str | UploadFile]]:
+def parse_fields(body: bytes, most: int = FORM_FIELDS) -> list[tuple[str, str | UploadFile]]:
     """Parse an urlencoded form. Raises `PayloadTooLarge` for more than `most` fields, before any is parsed."""
     if body.count(b"&") >= most:
         raise _too_many(most)
@@ -244,12 +249,12 @@ async def open_form(request: Request, max_bytes: int, kinds: Sequence[str], most
     headers = headers_of(request.scope)
     require_utf8(headers)
     if given == URLENCODED:  # without a file
-        body = await read_body(headers, request.receive)
+        body = await read_body(headers, request.receive, FORM_FIELDS_BODY)
         yield FormData(await off_loop(len(body), parse_fields, body, most))
         return
     try:
-        form = await _limited(request, max_bytes + MAX_JSON_BYTES).form(
-            max_files=1, max_fields=most, max_part_size=MAX_JSON_BYTES
+        form = await _limited(request, max_bytes + FORM_FIELDS_BODY).form(
+            max_files=1, max_fields=most, max_part_size=FORM_FIELDS_BODY
         )
     except HTTPException as error:
         raise ValidationFailed([Problem("", str(error.detail))]) from None

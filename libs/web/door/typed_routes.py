@@ -77,16 +77,17 @@ class Sent(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class JsonBody(Generic[T]):
-    """Dependency: the JSON body, documented as `model` and validated by it, or by `parse`.
+    """Dependency: the JSON body of at most `max_bytes`, documented as `model` and validated by it, or by `parse`.
 
     Raises `MalformedJson`, `UnsupportedMediaType`, `PayloadTooLarge` and `ValidationFailed`.
     """
 
     model: type[BaseModel]
+    max_bytes: int
     parse: Callable[[dict[str, Any]], T] | None = None
 
     async def __call__(self, request: Request) -> Sent[T]:
-        content, given = await read_object(request)
+        content, given = await read_object(request, self.max_bytes)
         form: Any = checked(self.model, given) if self.parse is None else self.parse(given)
         return Sent(content, form)
 
@@ -115,4 +116,4 @@ def _documented(declared: list[Callable[..., Any] | None]) -> Iterator[Schema]:
             case Permitted():
                 yield needs(each.permission)
             case JsonBody():
-                yield takes(each.model)
+                yield takes(each.model, each.max_bytes)

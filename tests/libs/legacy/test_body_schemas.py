@@ -5,6 +5,7 @@ from typing import Any, Final
 import jsonschema_rs
 import pytest
 
+from libs.contracts.limits import JSON_BODY
 from libs.legacy.articles import ARTICLE
 from libs.legacy.bodies import FORMS, request_body
 from libs.legacy.contests import CONTEST
@@ -26,7 +27,9 @@ TABLES: Final = {
 
 
 def described(name: str, kind: str = "application/json", required: tuple[str, ...] = ()) -> dict[str, JsonSchema]:
-    schema = request_body(name, TABLES[name], required, ("application/json", *FORMS))["content"][kind]["schema"]
+    schema = request_body(name, TABLES[name], required, ("application/json", *FORMS), JSON_BODY)["content"][kind][
+        "schema"
+    ]
     members: dict[str, JsonSchema] = schema["properties"]
     return members
 
@@ -64,6 +67,6 @@ def test_every_value_of_add_participants_is_taken() -> None:
 
 
 def test_a_file_is_of_multipart_forms_alone() -> None:
-    content = request_body("image", IMAGE.parameters, (), FORMS)["content"]
+    content = request_body("image", IMAGE.parameters, (), FORMS, JSON_BODY)["content"]
     has_file = {kind: "src" in content[kind]["schema"]["properties"] for kind in FORMS}
     assert has_file == {FORMS[0]: False, FORMS[1]: True}

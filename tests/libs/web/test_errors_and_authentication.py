@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from libs.contracts.limits import JSON_BODY
 from libs.tally.errors import LimitReached, LimitScope, TallyError, ViewsUnavailable
 from libs.web.door.auth import Authenticator
 from libs.web.door.client_address import Proxies
@@ -192,7 +193,7 @@ async def test_no_shared_cache_keeps_what_says_nothing_of_caches() -> None:
 
 async def test_a_caller_who_hangs_up_is_no_bug(caplog: pytest.LogCaptureFixture) -> None:
     async def endpoint(request: Request) -> Response:
-        return Response(await read_body(request.scope["headers"], request.receive))
+        return Response(await read_body(request.scope["headers"], request.receive, JSON_BODY))
 
     app = Starlette(routes=[Route("/", endpoint, methods=["POST"])])
     handle_errors(app)

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from libs.contracts.limits import JSON_BODY
 from libs.telemetry.tracing import Tracing
 from libs.web.door.auth import Authenticator
 from libs.web.door.client_address import Proxies, parse_hop
@@ -71,7 +72,7 @@ async def everything(request: Request) -> Response:
         proxies = Proxies("127.0.0.0/8, 10.0.0.0/8", header)
         proxies.end_user(request.scope)
         proxies.network(request.scope)
-    _, body = await read_object(request)
+    _, body = await read_object(request, JSON_BODY)
     said = [
         request.query_params.get("limit", 20),
         request.url.path,

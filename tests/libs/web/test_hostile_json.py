@@ -10,10 +10,10 @@ from starlette.types import Message
 
 from libs.catalogue.resource_table import CONTESTS
 from libs.catalogue.schemas.base import unknown_members
+from libs.contracts.limits import FORM_FIELDS as MAX_FORM_FIELDS
 from libs.contracts.validation import MAX_FAULTS, MAX_PROBLEMS, ValidationFailed
 from libs.legacy.bodies import read_parameters
 from libs.web.door.request_parsing import MAX_DEPTH, MAX_VALUES, open_form, parse_json
-from libs.web.door.request_parsing import MOST_FIELDS as MAX_FORM_FIELDS
 from libs.web.errors import MalformedJson, PayloadTooLarge
 from tests.support.loop_turns import LONGEST_S, measured_turns
 
@@ -57,7 +57,7 @@ async def test_large_bodies_are_parsed_beside_other_requests() -> None:
     text = b"title=" + b"%41" * 300_000
     for kind, sent in ((b"application/json", body), (FORM, urlencoded), (FORM, text), (FORM, b"&" * (1 << 20))):
         with measured_turns() as turns, suppress(PayloadTooLarge):
-            await read_parameters(request_of(kind, sent), {"tags": {"type": "array", "items": {}}})
+            await read_parameters(request_of(kind, sent), {"tags": {"type": "array", "items": {}}}, 1 << 20)
         assert turns.longest_s < LONGEST_S
 
 

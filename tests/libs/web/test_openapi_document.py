@@ -6,7 +6,8 @@ import pytest
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from libs.web.documents.openapi import COMPONENT, body, named, needs, problems
+from libs.contracts.limits import COMMAND_BODY
+from libs.web.documents.openapi import COMPONENT, MAX_BYTES, named, needs, problems, takes
 from libs.web.documents.openapi_document import DocumentedApp, described
 
 
@@ -41,7 +42,7 @@ def document(*operations: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_what_is_marked_stands_once_among_the_components_and_is_referred_to() -> None:
-    extra = needs("content:read") | {"requestBody": body(Outer)}
+    extra = needs("content:read") | takes(Outer, COMMAND_BODY)
     found = document({"extra": extra}, {"extra": extra})
     for path in ("/0", "/1"):
         operation = found["paths"][path]["post"]
@@ -75,3 +76,10 @@ def test_an_operation_names_its_permission_or_needs_no_key() -> None:
     assert current["description"] == "Does it.\n\nNeeds the permission `votes:write`."
     assert legacy["security"] == [{"ServiceBrand": [], "ServiceKey": []}]
     assert (public["security"], public["description"]) == ([], "Does it.")
+
+
+def test_a_body_has_a_largest_size_or_the_document_is_not_made() -> None:
+    found = document({"extra": takes(Outer, COMMAND_BODY)})
+    assert found["paths"]["/0"]["post"]["requestBody"][MAX_BYTES] == COMMAND_BODY
+    with pytest.raises(ValueError, match="post /0: its body has no largest size"):
+        document({"extra": {"requestBody": {"content": {"application/json": {"schema": {"type": "object"}}}}}})

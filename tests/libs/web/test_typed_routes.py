@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, FastAPI
 from pydantic import BaseModel, ConfigDict
 
 from libs.contracts.catalogue_events import ApiKey
+from libs.contracts.limits import COMMAND_BODY
 from libs.contracts.validation import checked
 from libs.web.documents.openapi import PERMISSION
 from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
@@ -37,7 +38,7 @@ class Caller:
 
 AUTH: Any = Caller()
 Seller = Annotated[ApiKey, Depends(Permitted(AUTH, "orders:write"))]
-Form = Annotated[Sent[Order], Depends(JsonBody(Order, partial(checked, Order)))]
+Form = Annotated[Sent[Order], Depends(JsonBody(Order, COMMAND_BODY, partial(checked, Order)))]
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from libs.catalogue.resource_table import IMAGES
+from libs.contracts.limits import JSON_BODY
 from libs.legacy.bodies import FORMS, from_form, read_parameters
 from libs.legacy.contests import CONTEST
 from libs.legacy.images import IMAGE, MOST_FIELDS
@@ -47,7 +48,7 @@ TYPES: Final = (
 
 
 async def legacy_form(request: Request) -> Response:
-    return _said(CONTEST.written(await read_parameters(request, CONTEST.parameters), None))
+    return _said(CONTEST.written(await read_parameters(request, CONTEST.parameters, JSON_BODY), None))
 
 
 async def legacy_image(request: Request) -> Response:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from libs.contracts.catalogue_events import ApiKey
+from libs.contracts.limits import BATCH_BODY
 from libs.contracts.position_token import PositionTokens
 from libs.tally.errors import Overloaded
 from libs.telemetry.metrics import REGISTRY
 from libs.web.door.client_address import Proxies
-from services.ingestion.batch_parsing import MAX_BATCH_BYTES
 from services.ingestion.vote_endpoints import Voting
 from tests.support.eventually import eventually
 from tests.support.metrics import refusals
@@ -21,7 +21,7 @@ from tests.support.positions import HeldSecrets
 KEY = ApiKey("acme", "k", "", ("votes:write",), 0)
 
 
-def a_worker(max_in_flight: int = 1, max_batch_bytes: int = MAX_BATCH_BYTES, votes: Any = None) -> Voting:
+def a_worker(max_in_flight: int = 1, max_batch_bytes: int = BATCH_BODY, votes: Any = None) -> Voting:
     auth: Any = SimpleNamespace(known=lambda _: KEY)
     positions = PositionTokens(HeldSecrets(b"s" * 32))
     return Voting(auth, votes, positions, max_in_flight, max_batch_bytes, Proxies())
@@ -45,9 +45,9 @@ class Upload:
         await worker.cast_batch(self.scope, self.receive, send)
 
 
-@pytest.mark.parametrize("size", [None, 8, MAX_BATCH_BYTES])
+@pytest.mark.parametrize("size", [None, 8, BATCH_BODY])
 async def test_a_batch_beyond_the_bytes_that_are_held_is_not_read(size: int | None) -> None:
-    worker, first, second = a_worker(), Upload(MAX_BATCH_BYTES - 7), Upload(size)
+    worker, first, second = a_worker(), Upload(BATCH_BODY - 7), Upload(size)
     reading = asyncio.create_task(first.send_to(worker))
     await first.is_read.wait()
     with pytest.raises(Overloaded):

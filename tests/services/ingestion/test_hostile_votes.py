@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from libs.contracts.catalogue_events import ApiKey
+from libs.contracts.limits import VOTE_BODY
 from libs.contracts.purchase_events import PurchasePlace
 from libs.contracts.validation import MAX_PROBLEMS, ValidationFailed, checked
 from libs.tally.errors import TallyError
@@ -20,7 +21,7 @@ from services.ingestion.batch_parsing import MAX_BATCH, MAX_LINES, NDJSON, Ballo
 from services.ingestion.purchase_routes import TOKEN, _place, _token
 from services.ingestion.source_forms import ReportForm
 from services.ingestion.vote_endpoints import _item_answer, _vote_id
-from services.ingestion.vote_forms import MAX_VOTE_BYTES, VoteForm, check_vote, command, parse_vote
+from services.ingestion.vote_forms import VoteForm, check_vote, command, parse_vote
 from tests.support.hostile import mutated, mutated_text
 
 SCOPE: Final = {"type": "http", "path": "/contests/c/votes", "headers": []}
@@ -184,7 +185,7 @@ def test_of_many_faults_the_first_are_named_and_a_large_object_is_one(sent: dict
 def test_a_vote_as_large_as_it_may_be_is_read() -> None:
     ratings = {"x" * 100 + str(at): 1.5 for at in range(500)}
     item = orjson.dumps({**GOOD, "rating": {"value": 1, "sub_ratings": ratings}})
-    assert MAX_VOTE_BYTES * 0.8 < len(item) < MAX_VOTE_BYTES
+    assert VOTE_BODY * 0.8 < len(item) < VOTE_BODY
     for form, body in ((JSON, b'{"votes": [%s]}' % item), (NDJSON, item)):
         (read,) = parse_batch(form, body)
         assert not isinstance(read().vote, TallyError)

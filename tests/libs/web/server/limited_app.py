@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
+from libs.contracts.limits import JSON_BODY
 from libs.tally.errors import Overloaded
 from libs.web.door.request_parsing import read_body
 from libs.web.errors import Unauthorized
@@ -23,7 +24,7 @@ def an_app() -> FastAPI:
         return Response(b"hello")
 
     async def read(request: Request) -> Response:
-        return Response(str(len(await read_body(request.scope["headers"], request.receive))))
+        return Response(str(len(await read_body(request.scope["headers"], request.receive, JSON_BODY))))
 
     async def refuse(_: Request) -> Response:
         raise Unauthorized("Before the body is read.")

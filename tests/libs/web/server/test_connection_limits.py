@@ -8,6 +8,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
+from libs.contracts.limits import JSON_BODY
 from libs.web.door.request_parsing import read_body
 from tests.libs.web.server.limited_app import HELLO, a_holding_app, an_app, greet, refusal
 from tests.support.eventually import eventually
@@ -136,7 +137,7 @@ async def test_time_that_the_service_takes_is_none_of_the_clients() -> None:
 
     async def hesitate(request: Request) -> Response:
         await going_on.wait()
-        return Response(str(len(await read_body(request.scope["headers"], request.receive))))
+        return Response(str(len(await read_body(request.scope["headers"], request.receive, JSON_BODY))))
 
     app.router.add_route("/hesitate", hesitate, methods=["POST"])
     async with served(app, http_body_timeout_s=1) as server:

@@ -8,6 +8,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
+from libs.contracts.limits import JSON_BODY
 from libs.tally.errors import LedgerCatchingUp, TallyError
 from libs.telemetry.metrics import REGISTRY
 from libs.web.door.request_parsing import read_body
@@ -46,7 +47,7 @@ class Echo:
         return True
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await read_body(scope["headers"], receive)
+        body = await read_body(scope["headers"], receive, JSON_BODY)
         body = b"asgi %s %s" % (scope["path_params"]["name"].encode(), body)
         headers = [(b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
