@@ -132,7 +132,7 @@ def compact_json(value: Any) -> bytes:
 # texts, in Unicode code points
 TITLE: Final = TextLimit("titles", 1_200, visible=300)
 LINE: Final = TextLimit("short texts: labels, names, templates, ids of other systems", 1_000)
-TAG: Final = TextLimit("tags, search terms, and other texts in lists", 200)
+TAG: Final = TextLimit("tags, search terms, and other texts in lists", 2_000)
 KEY: Final = TextLimit("keys of other records", 400)
 ADDRESS: Final = TextLimit("URLs and e-mail addresses", 2_000)
 DESCRIPTION: Final = TextLimit("descriptions and stories", 20_000)

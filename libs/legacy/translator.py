@@ -267,7 +267,7 @@ def _parameter(whole: JsonSchema, within: JsonSchema, field: Field) -> JsonSchem
         needed = [each.parameter for each in field.items if each.canonical in item.get("required", ())]
         return {
             "type": "array",
-            "maxItems": found["maxItems"],
+            **({"maxItems": found["maxItems"]} if "maxItems" in found else {}),
             "items": {"type": "object", "properties": members} | ({"required": needed} if needed else {}),
         }
     if field.allowed:

@@ -56,15 +56,33 @@ async def test_without_a_known_key_nothing_is_answered(
 
 async def test_a_body_can_be_too_large(client: httpx.AsyncClient) -> None:
     def body(size: int) -> bytes:
-        return orjson.dumps({"title": "x" * size})
+        return orjson.dumps({"custom_data": dict.fromkeys("abcdef", "x" * (size // 6))})
+
+    def record(size: int) -> bytes:
+        members = "custom_data", "style", "share", "video", "shop", "image"
+        return orjson.dumps({name: {"text": "x" * (size // len(members))} for name in members})
 
     async def chunks() -> AsyncIterator[bytes]:
         for _ in range(20):
             yield b"x" * 100_000
 
-    assert (await client.post("/contests", content=body(800_000))).status_code == 201
-    for content in (body(950_000), body(1 << 20), chunks()):
+    assert (await client.post("/contests", content=record(260_000))).status_code == 201
+    for content in (record(270_000), body(1 << 20), chunks()):
         assert_problem(await client.post("/contests", content=content), "payload_too_large")
+    response = await client.post("/contests", content=record(270_000))
+    assert response.json()["detail"].startswith("A contest may have at most 262,144 bytes as JSON, not 27")
+    assert response.json()["max_bytes"] == 262_144
+
+
+@pytest.mark.parametrize(("path", "most"), [("/shops", 1 << 20), ("/keys", 16_384)])
+async def test_each_route_says_the_largest_size_of_its_body_and_reads_no_larger_one(
+    client: httpx.AsyncClient, path: str, most: int
+) -> None:
+    response = await client.post(path, content=b" " * (most + 1))
+    assert_problem(response, "payload_too_large")
+    assert response.json()["max_bytes"] == most
+    assert f"{most:,} bytes" in response.json()["detail"]
+    assert_problem(await client.post(path, content=b" " * most), "malformed_json")
 
 
 async def test_other_methods_and_media_types_are_refused(client: httpx.AsyncClient) -> None:
