@@ -20,9 +20,19 @@ from weakref import WeakValueDictionary
 
 from libs.catalogue.errors import RecordTooLarge
 from libs.concurrency.tasks import SingleFlight
-from libs.contracts.catalogue_events import CatalogueCommand, Outcome, OutcomeKind, catalogue_codec
+from libs.contracts.catalogue_events import (
+    CatalogueCommand,
+    Outcome,
+    OutcomeKind,
+    RecordsWritten,
+    RecordWritten,
+    Stored,
+    Write,
+    catalogue_codec,
+)
 from libs.contracts.log_records import CURRENT
 from libs.contracts.topics import Topic
+from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
 from libs.tally.errors import AppendUnknown, IdempotencyKeyReused, ViewsUnavailable
 from libs.views.catalogue.catalogue_views import CatalogueViews
@@ -159,6 +169,25 @@ class CommandWriter:
                 yield
         except TimeoutError:
             raise ViewsUnavailable("Too many concurrent writes to this record.", retry_after_s=1) from None
+
+
+class CommandReader:
+    """Reads records as their commands wrote them, back from the log of one environment."""
+
+    def __init__(self, topic: Topic, reader: LogReader) -> None:
+        self._topic = topic
+        self._reader = reader
+
+    async def record(self, account: str, stored: Stored) -> str:
+        """Return the JSON of a record as of its version. Raises `LogUnavailable`."""
+        place = self._topic.partition_of(account), stored.version
+        event = catalogue_codec.decode((await self._reader.record(self._topic.name, *place)).value)
+        writes = event.writes if isinstance(event, RecordsWritten) else (event,)
+        return next(
+            write.record
+            for write in writes
+            if isinstance(write, RecordWritten | Write) and write.key == stored.key
+        )
 
 
 def _same_content(outcome: Outcome, request: WriteRequest) -> Outcome:

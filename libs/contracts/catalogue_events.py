@@ -304,7 +304,7 @@ class Stored(_Parsed):
 class Outcome:
     """Result of a command. `written` are the stored records of an accepted write, in its order.
 
-    Their `record` is "" if the command had no idempotency key.
+    Their `record` is "": the log has it at their `version`.
     """
 
     kind: OutcomeKind

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from fastapi import APIRouter
 
-from libs.catalogue.commands import CommandWriter
+from libs.catalogue.commands import CommandReader, CommandWriter
 from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.contests.wall_links import WallLinks
 from libs.catalogue.records import RecordService
@@ -92,7 +92,8 @@ async def open_module(
         catalogue, keys = servers.catalogue_of(name), await servers.keys_of(name)
         views, auth = catalogue.views, Authenticator(keys, proxies, sessions)
         writer = CommandWriter(catalogue.topic, log, views)
-        records = RecordService(RESOURCES, views, writer, **rules)
+        earlier = CommandReader(catalogue.topic, servers.reader)
+        records = RecordService(RESOURCES, views, writer, **rules, earlier=earlier)
         pictures = ImageStore(store, name.namespace(servers.namespace), decoders)
         images, media = Images(records, pictures, fetcher, scanner), MediaEnvironment(views, auth, pictures)
         return CatalogueEnvironment(views, writer, records, auth, images, media)

@@ -5,12 +5,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from libs.catalogue.commands import CommandWriter, WriteRequest
+from libs.catalogue.commands import CommandReader, CommandWriter, WriteRequest
 from libs.catalogue.records import RecordService
 from libs.catalogue.resource_definition import Table
 from libs.catalogue.resource_table import RESOURCES
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.topics import Topic, catalogue_topic
+from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
 from libs.projection.projector import Projector
@@ -32,6 +33,7 @@ class Catalogue:
     kafka: KafkaSettings
     valkey: ValkeyClient
     log: LogWriter
+    reader: LogReader
     views: CatalogueViews
     writer: CommandWriter
     record_service: RecordService
@@ -56,7 +58,8 @@ class Catalogue:
 
     def another_record_service(self, table: Table = RESOURCES) -> RecordService:
         """Return another record service, as in another process."""
-        return RecordService(table, self.views, _writer(self.topic, self.log, self.views))
+        earlier = CommandReader(self.topic, self.reader)
+        return RecordService(table, self.views, _writer(self.topic, self.log, self.views), earlier=earlier)
 
     async def create(self, resource: str, account: str, body: dict[str, Any], parent: str = "") -> Stored:
         row = self.record_service.table[resource]
@@ -78,15 +81,16 @@ async def open_catalogue(
     settings = KafkaSettings(kafka_bootstrap_servers=kafka)
     topic = catalogue_topic(namespace)
     await new_topics(settings, [topic])
-    valkey, log = open_valkey(valkey_address), LogWriter(settings)
+    valkey, log, reader = open_valkey(valkey_address), LogWriter(settings), LogReader(settings)
     await log.start()
     try:
         await load_functions(valkey)
         views = CatalogueViews(valkey, namespace)
         writer = _writer(topic, log, views)
-        record_service = RecordService(table, views, writer)
-        yield Catalogue(namespace, topic, settings, valkey, log, views, writer, record_service)
+        record_service = RecordService(table, views, writer, earlier=CommandReader(topic, reader))
+        yield Catalogue(namespace, topic, settings, valkey, log, reader, views, writer, record_service)
     finally:
+        await reader.close()
         await log.stop()
         await valkey.close()
 

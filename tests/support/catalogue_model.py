@@ -108,8 +108,7 @@ class Model:
         self.config |= dict.fromkeys(contests_of(event), offset)
 
     def _remember(self, event: CatalogueCommand, outcome: Outcome) -> None:
-        if not event.content:
-            outcome = replace(outcome, written=tuple(replace(stored, record="") for stored in outcome.written))
+        outcome = replace(outcome, written=tuple(replace(stored, record="") for stored in outcome.written))
         self.outcomes[event.command_id] = (self.time, outcome)
 
     def _judge(self, offset: int, event: CatalogueCommand) -> Outcome:

@@ -106,7 +106,8 @@ class CatalogueFold(StoredRecords):
         if kept is None or decode_outcome(kept).time <= self.time - KEPT_MS:
             try:
                 records = await self._execute(event, offset)
-                outcome = Outcome(OutcomeKind.OK, offset, event.content, _outcome_records(event, records))
+                named = tuple(replace(record, record="") for record in records)
+                outcome = Outcome(OutcomeKind.OK, offset, event.content, named)
             except Refused as refused:
                 outcome = Outcome(refused.kind, offset, event.content, (), refused.refs)
             self.hset("outcomes", event.command_id, encode(KeptOutcome(self.time, outcome)))
@@ -380,8 +381,3 @@ def _read_by(event: Command) -> Iterator[tuple[str, str]]:
         names = [(write.resource, write.key), *([write.parent] if write.parent else [])]
         yield from ((records_of(event.account, resource), key) for resource, key in names)
         yield f"owners:{write.resource}", write.key
-
-
-def _outcome_records(event: CatalogueCommand, records: Iterable[Stored]) -> tuple[Stored, ...]:
-    """Return the records as the outcome keeps them: their content only for a repeated request."""
-    return tuple(records) if event.content else tuple(replace(one, record="") for one in records)

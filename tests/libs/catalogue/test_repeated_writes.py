@@ -42,6 +42,21 @@ async def test_an_idempotency_key_makes_one_record_however_often_it_is_sent(
         await catalogue.record_service.create(CONTESTS, account, {"title": "y"}, other)
 
 
+async def test_what_a_repeated_request_wrote_is_read_from_the_log_and_not_kept_beside_the_records(
+    catalogue: Catalogue, account: str
+) -> None:
+    body = {"description": "x" * 20_000}
+    asked = WriteRequest.repeatable(account, "POST", "/contests", "key-1", b"large")
+    made = (await catalogue.record_service.create(CONTESTS, account, body, asked)).stored
+    await catalogue.record_service.delete(CONTESTS, account, made.key)
+    partition = catalogue.topic.partition_of(account)
+    outcomes = f"{catalogue.views.generations.base(partition)}:g1:outcomes"
+    packed = await catalogue.valkey.call("HGET", outcomes, asked.command_id)
+    assert 0 < len(packed) < 500
+    later = await catalogue.record_service.create(CONTESTS, account, body, asked)
+    assert (later.replayed, later.stored) == (True, made)
+
+
 async def test_a_key_of_the_account_s_own_is_taken_once_by_many_processes(
     catalogue: Catalogue, account: str
 ) -> None:
