@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from libs.catalogue.commands import CommandWriter, WriteRequest
+from libs.catalogue.commands import CommandReader, CommandWriter, WriteRequest
 from libs.catalogue.contests.closing_record import set_by
-from libs.catalogue.errors import VersionConflict
+from libs.catalogue.errors import RecordTooLarge, VersionConflict
 from libs.catalogue.nested_items import KEY_BYTES, keep_item_members
 from libs.catalogue.pagination import ListRequest, Page, read_page
 from libs.catalogue.references import Refs, collected, enforced, no_such, refusal
@@ -105,7 +105,8 @@ class RecordService:
     """The records of one environment. Other accounts' records are not found.
 
     By resource name, `guards` check deletions and `change_guards` changes, and `new_members` return the server's
-    members of new records.
+    members of new records. `earlier` reads the commands of repeated requests back: without it, none can have an
+    idempotency key.
     """
 
     def __init__(
@@ -116,6 +117,7 @@ class RecordService:
         guards: Mapping[str, Guard] | None = None,
         change_guards: Mapping[str, ChangeGuard] | None = None,
         new_members: Mapping[str, Callable[[], Document]] | None = None,
+        earlier: CommandReader | None = None,
     ) -> None:
         self.table = table
         self._views = views
@@ -123,6 +125,7 @@ class RecordService:
         self._guards = guards or {}
         self._change_guards = change_guards or {}
         self._new_members = new_members or {}
+        self._earlier = earlier
 
     async def get(self, row: Resource, account: str, key: str) -> Stored:
         """Return a record. Raises `NotFound`."""
@@ -151,7 +154,7 @@ class RecordService:
     async def earlier(self, row: Resource, account: str, request: WriteRequest) -> Written | None:
         """Return the record written by an earlier request with the same idempotency key. Raises as `create`."""
         outcome = await self._commands.earlier(account, request)
-        return None if outcome is None else _written(row, "", (), outcome)[0]
+        return None if outcome is None else await self._complete(account, _written(row, "", (), outcome)[0])
 
     async def create(
         self,
@@ -306,6 +309,8 @@ class RecordService:
                     problems += (
                         Problem(f"/{index}{each['pointer']}", each["message"]) for each in error.data["errors"]
                     )
+                except RecordTooLarge as error:
+                    problems.append(Problem(f"/{index}", error.message))
             if problems:
                 raise ValidationFailed(problems)
             writes = (Write(**self._payload(draft), expected_version=draft.target.version) for draft in drafts)
@@ -375,7 +380,15 @@ class RecordService:
             return [draft], RecordChanged(**members, expected_version=before.version)
 
         decided = await self._commands.write(account, (row.name, key), prepare, request)
-        return _written(row, parent, *decided)[0]
+        return await self._complete(account, _written(row, parent, *decided)[0])
+
+    async def _complete(self, account: str, written: Written) -> Written:
+        """Return the write with the record as it was written: outcomes refer to it in the log."""
+        if written.stored.record:
+            return written
+        assert self._earlier is not None, "a request with an idempotency key"
+        record = await self._earlier.record(account, written.stored)
+        return written._replace(stored=replace(written.stored, record=record))
 
     async def _read(self, row: Resource, account: str, key: str) -> Stored | None:
         return await self._views.get(account, row.name, key) if key else None

@@ -3,22 +3,23 @@
 `FIELDS` maps legacy members to canonical ones; the functions below compute derived members.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Final
 
-from libs.catalogue.commands import WriteRequest
 from libs.catalogue.contests.closing_record import in_running_order
 from libs.catalogue.contests.contest_mapper import contest_of, listed
+from libs.catalogue.errors import RecordTooLarge
 from libs.catalogue.pagination import size_of
+from libs.catalogue.records import MAX_TOGETHER
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
 from libs.catalogue.schemas.contest import Contest, Participant
 from libs.concurrency.turns import off_loop
 from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.contracts.limits import ADDED_PARTICIPANTS, JSON_BODY
-from libs.contracts.validation import Problem
+from libs.contracts.validation import Problem, ValidationFailed
 from libs.legacy.participants import (
     BRAND,
     IMAGE_OR_NULL,
@@ -47,7 +48,7 @@ from libs.legacy.translator import (
     shape,
 )
 from libs.tally.contest import Phase
-from libs.tally.errors import LogUnavailable, NotFound, TallyError, ViewsUnavailable
+from libs.tally.errors import NotFound
 from libs.tally.time_conversion import microseconds, parse_timestamp, timestamp
 from libs.views.catalogue.catalogue_views import CatalogueViews
 
@@ -132,8 +133,9 @@ OWN_PARAMETERS: Final[dict[str, JsonSchema]] = {
             },
             {},
         ],
-        "description": "New participants. Items that are not participants are ignored, as are images that cannot "
-        "be used, and any other value.",
+        "description": f"New participants, {ADDED_PARTICIPANTS.items:,} at most; more are refused, and nothing is "
+        "written then. Items that are not participants are ignored, as are images that cannot be used, and any "
+        "other value.",
     },
 }
 
@@ -266,8 +268,6 @@ def _listed(page: ContestPage, stored: Stored, entry: Participant) -> dict[str, 
     }
 
 
-AT_ONCE: Final = 500
-"""Participants added in one round of writes."""
 IMAGE: Final = ("image_id", "image")
 """Members of a participant that name its image."""
 
@@ -294,28 +294,56 @@ class ContestHandlers(ResourceHandlers):
         await self.environment.complete(call, CONTESTS, [shape])
         return shape
 
+    async def body(self, call: LegacyCall) -> Document:
+        """Parse the body. Raises `ValidationFailed` for too many participants, before anything is written."""
+        body = await super().body(call)
+        items = body.get("add_participants")
+        if isinstance(items, list) and len(items) > ADDED_PARTICIPANTS.items:
+            message = (
+                f"must have at most {ADDED_PARTICIPANTS.items:,} items: add the others by updates of the contest"
+            )
+            raise ValidationFailed([Problem("/add_participants", message)])
+        return body
+
     async def _enter(self, account: str, contest: str, items: Any) -> None:
-        """Add the valid new participants; invalid ones, and images that cannot be used, are skipped silently.
+        """Add the valid new participants, many by one event; invalid ones, and images that cannot be used, are
+        skipped silently.
 
         Raises `LogUnavailable` and `ViewsUnavailable`.
         """
         given = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-        for start in range(0, len(given), AT_ONCE):
-            await asyncio.gather(
-                *(self._enter_one(account, contest, item) for item in given[start : start + AT_ONCE])
-            )
+        for start in range(0, len(given), MAX_TOGETHER):
+            await self._enter_some(account, contest, given[start : start + MAX_TOGETHER])
 
-    async def _enter_one(self, account: str, contest: str, item: Document) -> None:
-        """Add a participant, without its image if that cannot be used."""
-        for given in (item, {name: value for name, value in item.items() if name not in IMAGE}):
+    async def _enter_some(self, account: str, contest: str, items: list[Document]) -> None:
+        """Add participants by one event, or by several if it would be too large."""
+        while items:
+            changes = [("", partial(_entered, item)) for item in items]
             try:
-                document = PARTICIPANT.written(given, None)
-                await self.records.create(PARTICIPANTS, account, document, WriteRequest.once(), parent=contest)
-            except (LogUnavailable, ViewsUnavailable):
-                raise
-            except TallyError:
+                await self.records.write_together(PARTICIPANTS, account, contest, changes)
+            except ValidationFailed as error:
+                wrong = {int(each["pointer"].split("/")[1]) for each in error.data["errors"]}
+                items = [
+                    _without_image(item) if index in wrong else item
+                    for index, item in enumerate(items)
+                    if index not in wrong or any(name in item for name in IMAGE)
+                ]
                 continue
+            except RecordTooLarge:
+                half = len(items) // 2
+                await self._enter_some(account, contest, items[:half])
+                await self._enter_some(account, contest, items[half:])
+            except NotFound:
+                return  # the contest was deleted meanwhile
             return
+
+
+def _entered(item: Document, _: Document | None) -> Document:
+    return PARTICIPANT.written(item, None)
+
+
+def _without_image(item: Document) -> Document:
+    return {name: value for name, value in item.items() if name not in IMAGE}
 
 
 async def with_data(

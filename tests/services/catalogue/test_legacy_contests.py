@@ -1,8 +1,11 @@
 """Legacy contests without the query service: permissions, and faults of bodies and queries."""
 
+from typing import Any
+
 import httpx
 import pytest
 
+from libs.contracts.limits import ADDED_PARTICIPANTS
 from tests.services.catalogue.conftest import Place
 from tests.services.catalogue.image_uploads import legacy_code
 
@@ -41,3 +44,30 @@ async def test_all_faults_of_a_list_s_query_are_named_at_once(client: httpx.Asyn
     assert answer.status_code == 400
     said = answer.json()["error"]["message"].split("; ")
     assert [each.partition(" ")[0] for each in said] == list(query)
+
+
+async def test_many_participants_of_a_new_contest_are_few_events_in_their_order(
+    client: httpx.AsyncClient, place: Place
+) -> None:
+    """Others' changes in the same partition come between them, each as long as one call."""
+    catalogue = place.environments["production"]
+    extents = await catalogue.reader.extents(catalogue.topic.name, range(catalogue.topic.partitions))
+    items: list[Any] = [{"title": f"p{number}"} for number in range(250)]
+    items[3] = {"title": "odd", "image_id": "unknown"}
+    items[4:8] = [{"title": 7}, "no participant", {"title": "x" * 301}, {"title": "y", "image_id": 5}]
+    answer = await client.post("/legacy/contests", json={"add_participants": items})
+    assert answer.status_code == 200
+    titles = [each["title"] for each in answer.json()["participants"]]
+    assert titles == ["p0", "p1", "p2", "odd", "y", *(f"p{number}" for number in range(8, 250))]
+    later = await catalogue.reader.extents(catalogue.topic.name, range(catalogue.topic.partitions))
+    written = sum(later[at].end - extents[at].end for at in later)
+    assert 4 <= written <= 8
+
+
+async def test_more_participants_than_fit_are_refused_and_nothing_is_written(client: httpx.AsyncClient) -> None:
+    items = [{"title": "p"}] * (ADDED_PARTICIPANTS.items + 1)
+    answer = await client.post("/legacy/contests", json={"title": "not made", "add_participants": items})
+    assert answer.status_code == 400
+    assert "add_participants: must have at most 1,000 items" in answer.json()["error"]["message"]
+    listed = (await client.get("/contests", params={"q": "not made"})).json()["data"]
+    assert listed == []
