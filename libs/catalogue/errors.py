@@ -48,6 +48,12 @@ class RecordTooLarge(TallyError):
     code = "payload_too_large"
 
 
+class QuotaExceeded(TallyError):
+    """The account has stored as much as it may."""
+
+    code = "quota_exceeded"
+
+
 class UnknownReferences(ValidationFailed):
     """The record references records that do not exist: `missing`."""
 

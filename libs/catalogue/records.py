@@ -16,7 +16,7 @@ import orjson
 
 from libs.catalogue.commands import CommandReader, CommandWriter, WriteRequest
 from libs.catalogue.contests.closing_record import set_by
-from libs.catalogue.errors import RecordTooLarge, VersionConflict
+from libs.catalogue.errors import QuotaExceeded, RecordTooLarge, VersionConflict
 from libs.catalogue.nested_items import KEY_BYTES, keep_item_members
 from libs.catalogue.pagination import ListRequest, Page, read_page
 from libs.catalogue.references import Refs, collected, enforced, no_such, refusal
@@ -34,9 +34,10 @@ from libs.contracts.catalogue_events import (
     Stored,
     Write,
 )
-from libs.contracts.limits import WRITTEN_TOGETHER
+from libs.contracts.limits import CONTEST_BYTES, WRITTEN_TOGETHER
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.catalogue.stored_records import Size
 
 MAX_TOGETHER: Final = WRITTEN_TOGETHER.items
 """Records written by one event: their fold is one call of 2 ms at most."""
@@ -82,6 +83,29 @@ class Target:
             raise VersionConflict(f"The {self.row.singular} {self.key} has changed since; read it again.")
 
 
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """The largest size of all records of an account, by settings of the same names; 0: none."""
+
+    account_max_bytes: int = 0
+    account_max_records: int = 0
+
+    def refuse_more(self, size: Size) -> None:
+        """Raise `QuotaExceeded` if an account of this size may not grow to it."""
+        for used, most, unit, setting in (
+            (size.json_bytes, self.account_max_bytes, "bytes of records as JSON", "TALLY_ACCOUNT_MAX_BYTES"),
+            (size.records, self.account_max_records, "records", "TALLY_ACCOUNT_MAX_RECORDS"),
+        ):
+            if most and used > most:
+                raise QuotaExceeded(
+                    f"The account may store at most {most:,} {unit}, deleted contests included: delete some, "
+                    f"or ask the operator to raise {setting}.",
+                    limit=most,
+                    used=used,
+                    setting=setting,
+                )
+
+
 Compose = Callable[[Target], Document]
 """Returns the new valid document of a record as read; raises to reject the write."""
 
@@ -99,6 +123,12 @@ class Draft(NamedTuple):
     target: Target
     document: Document
     refs: Refs
+
+    @property
+    def growth(self) -> int:
+        """The bytes as JSON by which the record grows."""
+        before = self.target.before
+        return len(orjson.dumps(self.document)) - (0 if before is None else len(before.record.encode()))
 
 
 class RecordService:
@@ -118,6 +148,7 @@ class RecordService:
         change_guards: Mapping[str, ChangeGuard] | None = None,
         new_members: Mapping[str, Callable[[], Document]] | None = None,
         earlier: CommandReader | None = None,
+        quota: Quota | None = None,
     ) -> None:
         self.table = table
         self._views = views
@@ -126,6 +157,7 @@ class RecordService:
         self._change_guards = change_guards or {}
         self._new_members = new_members or {}
         self._earlier = earlier
+        self._quota = quota
 
     async def get(self, row: Resource, account: str, key: str) -> Stored:
         """Return a record. Raises `NotFound`."""
@@ -243,7 +275,9 @@ class RecordService:
 
         It may raise to reject the write. Without changes nothing is written.
         """
-        return await self._write(row, account, key, lambda target: change(target.existing().document), request)
+        return await self._write(
+            row, account, key, lambda target: change(target.existing().document), request, is_server=True
+        )
 
     async def put(
         self,
@@ -313,6 +347,7 @@ class RecordService:
                     problems.append(Problem(f"/{index}", error.message))
             if problems:
                 raise ValidationFailed(problems)
+            await self._refuse_growth(account, drafts)
             writes = (Write(**self._payload(draft), expected_version=draft.target.version) for draft in drafts)
             return drafts, RecordsWritten(**head, writes=tuple(writes))
 
@@ -353,11 +388,13 @@ class RecordService:
         parent: str = "",
         always: bool = False,
         is_new: bool = False,
+        is_server: bool = False,
         permissions: Collection[str] | None = None,
     ) -> Written:
         """Write the document that `compose` returns, `always` or if it is not the current one.
 
-        A record that `is_new` is read only after the fold has found that it exists.
+        A record that `is_new` is read only after the fold has found that it exists. Writes of the server have no
+        quota.
         """
         request = request or WriteRequest.once()
 
@@ -372,6 +409,8 @@ class RecordService:
             if before is not None and document == before.document and not always:
                 return [Draft(target, document, {})], None
             draft = await self._draft(account, target, document)
+            if not is_server:
+                await self._refuse_growth(account, [draft])
             if before is not None and row.name in self._change_guards:
                 await self._change_guards[row.name](before, document, permissions)
             members = head | self._payload(draft)
@@ -428,6 +467,27 @@ class RecordService:
         refs = collected(self.table, row, document, target.parent, target.key, where)
         held = {} if before is None else self.table.references(row, before.document, before.parent)
         return Draft(target, document, await enforced(self._views, self.table, account, refs, held.values()))
+
+    async def _refuse_growth(self, account: str, drafts: Sequence[Draft]) -> None:
+        """Raise `QuotaExceeded` and `RecordTooLarge` if the account, or the contest of the drafts, would grow
+        beyond its limit. Concurrent writes may exceed it together.
+        """
+        if self._quota is None:
+            return
+        new = [draft for draft in drafts if draft.target.before is None]
+        grown = sum(draft.growth for draft in drafts)
+        if not new and grown <= 0:
+            return
+        target = drafts[0].target
+        contest = target.row.contest_of(target.key, target.parent)
+        of_account, of_contest = await self._views.sizes(account, contest)
+        self._quota.refuse_more(Size(of_account.json_bytes + grown, of_account.records + len(new)))
+        if contest is not None and of_contest.json_bytes + grown > CONTEST_BYTES:
+            raise RecordTooLarge(
+                f"A contest with its participants and vote sources may have at most {CONTEST_BYTES:,} bytes as "
+                "JSON: shorten them, or divide the contest.",
+                max_bytes=CONTEST_BYTES,
+            )
 
     def _payload(self, draft: Draft) -> dict[str, Any]:
         """Return the members of the event that writes the draft."""

@@ -87,10 +87,10 @@ class Resource:
         """Return the canonical document of a record that was `before`.
 
         Raises `ValidationFailed`, also for any problems in `others`, and `RecordTooLarge`, unless the record was
-        as large before.
+        too large before.
         """
         document = checked(self.schema, body, [*others, *self._blank_title(body, before)], before).stored()
-        if (size := self._bytes(document)) > self.max_bytes and size > self._bytes(before or {}):
+        if (size := self._bytes(document)) > self.max_bytes >= self._bytes(before or {}):
             raise RecordTooLarge(
                 f"A {self.singular.replace('_', ' ')} may have at most {self.max_bytes:,} bytes as JSON, "
                 f"not {size:,}.",

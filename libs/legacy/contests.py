@@ -309,7 +309,7 @@ class ContestHandlers(ResourceHandlers):
         """Add the valid new participants, many by one event; invalid ones, and images that cannot be used, are
         skipped silently.
 
-        Raises `LogUnavailable` and `ViewsUnavailable`.
+        Raises `LogUnavailable`, `ViewsUnavailable`, `QuotaExceeded`, and `RecordTooLarge` if the contest is full.
         """
         given = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
         for start in range(0, len(given), MAX_TOGETHER):
@@ -330,6 +330,8 @@ class ContestHandlers(ResourceHandlers):
                 ]
                 continue
             except RecordTooLarge:
+                if len(items) == 1:
+                    raise
                 half = len(items) // 2
                 await self._enter_some(account, contest, items[:half])
                 await self._enter_some(account, contest, items[half:])

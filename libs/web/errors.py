@@ -43,6 +43,7 @@ TABLE: Final[dict[str, Row]] = {
     "vote_removal_not_allowed": Row(403, "The vote cannot be removed"),
     "results_hidden": Row(403, "The results are hidden"),
     "not_found": Row(404, "Not found"),
+    "quota_exceeded": Row(403, "The account has stored as much as it may"),
     "method_not_allowed": Row(405, "This path does not support this method"),
     "in_use": Row(409, "Other records refer to it"),
     "contest_not_running": Row(409, "The contest is not running"),

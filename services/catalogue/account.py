@@ -403,7 +403,7 @@ def account_router(auth: Authenticator, records: RecordService) -> APIRouter:
     @router.patch(
         PATH,
         summary="Change the account's settings",
-        responses={200: answer(AccountShown, "The changed settings.")},
+        responses={200: answer(AccountShown, "The changed settings."), **problems("quota_exceeded")},
     )
     async def patch_account(caller: Writer, changes: Changes, if_match: IfMatch = None) -> Response:
         """Change the account's settings.

@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from libs.catalogue.commands import CommandReader, CommandWriter
 from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.contests.wall_links import WallLinks
-from libs.catalogue.records import RecordService
+from libs.catalogue.records import Quota, RecordService
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, FILES, IMAGES, PARTICIPANTS, RESOURCES
 from libs.concurrency.tasks import first_success
@@ -84,6 +84,7 @@ async def open_module(
     fetcher = FetcherOnDemand(
         parse_allowed(settings.fetch_allow), settings.image_max_bytes, settings.fetch_timeout_ms / 1000
     )
+    quota = Quota(settings.account_max_bytes, settings.account_max_records)
     decoders = Decoders(settings.image_max_pixels, settings.image_cpu_ms / 1000)
 
     async def environment(
@@ -93,7 +94,7 @@ async def open_module(
         views, auth = catalogue.views, Authenticator(keys, proxies, sessions)
         writer = CommandWriter(catalogue.topic, log, views)
         earlier = CommandReader(catalogue.topic, servers.reader)
-        records = RecordService(RESOURCES, views, writer, **rules, earlier=earlier)
+        records = RecordService(RESOURCES, views, writer, **rules, earlier=earlier, quota=quota)
         pictures = ImageStore(store, name.namespace(servers.namespace), decoders)
         images, media = Images(records, pictures, fetcher, scanner), MediaEnvironment(views, auth, pictures)
         return CatalogueEnvironment(views, writer, records, auth, images, media)

@@ -128,7 +128,7 @@ URL: Final[Schema] = {
     "examples": ["https://example.com/stage.jpg"],
 }
 NO_URL: Final = Problem("/url", "must be a URL")
-MADE: Final = {201: created_answer(IMAGES), **problems("malware_found", "scanner_unavailable")}
+MADE: Final = {201: created_answer(IMAGES), **problems("malware_found", "scanner_unavailable", "quota_exceeded")}
 
 
 class OnlyPost:

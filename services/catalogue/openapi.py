@@ -145,13 +145,17 @@ def responses(row: Resource) -> dict[str, dict[int | str, Schema]]:
         "content": {"application/json": {"schema": listed(row)}},
     }
     return {
-        "create": {201: created(row), **problems("not_found")},
-        "place": {201: created(row, "Created at this key."), 200: replaced},
+        "create": {201: created(row), **problems("not_found", "quota_exceeded")},
+        "place": {
+            201: created(row, "Created at this key."),
+            200: replaced,
+            **problems("quota_exceeded"),
+        },
         "page": {200: page, **problems("not_found")},
         "get": {200: record_answer(row, f"The {singular}."), **UNCHANGED, **problems("not_found")},
         "patch": {
             200: patched(row),
-            **problems(*changed, *row.refusals.get("PATCH", ())),
+            **problems(*changed, "quota_exceeded", *row.refusals.get("PATCH", ())),
         },
         "delete": {
             204: {"description": "Deleted, with the records that belong to it."},

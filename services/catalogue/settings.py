@@ -15,6 +15,15 @@ class Settings(DeploymentSettings, HttpSettings, OriginSettings):
         "files are refused, and while it is unavailable all files. Without one, `is_scanned` stays false. Its "
         "StreamMaxLength must be as large as the largest file.",
     )
+    account_max_bytes: int = Field(
+        256 << 20,
+        ge=0,
+        description="Bytes of records that an account may store, as JSON; 0: no limit. Valkey keeps them in its "
+        "memory.",
+    )
+    account_max_records: int = Field(
+        200_000, ge=0, description="Records that an account may store, deleted contests included; 0: no limit."
+    )
     scan_timeout_ms: int = Field(30_000, ge=1, description="Timeout of the scanner for one file or image.")
     image_max_bytes: int = Field(10_485_760, ge=1, description="Largest accepted picture.")
     image_max_pixels: int = Field(

@@ -107,7 +107,7 @@ def show_router(
 
     @router.put(
         PATH,
-        responses={200: answer(ContestShow, "The new show."), **problems("not_found")},
+        responses={200: answer(ContestShow, "The new show."), **problems("not_found", "quota_exceeded")},
     )
     async def control_show(caller: Director, sent: Form, contest_key: str, if_match: IfMatch = None) -> Response:
         """Change what the screens show, or release the result.
@@ -209,7 +209,7 @@ def link_router(auth: Authenticator, records: RecordService, links: WallLinks, p
         ALL,
         status_code=201,
         response_model=ContestLink,
-        responses=problems("not_found", "views_unavailable"),
+        responses=problems("not_found", "views_unavailable", "quota_exceeded"),
     )
     async def create_link(
         request: Request, caller: Director, sent: Form, contest_key: str, idempotency_key: IdempotencyKey = None

@@ -119,7 +119,7 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
         responses={
             200: answer(Registration, "Changed."),
             201: answer(Registration, "Registered, also again after it was retired."),
-            **problems("not_found"),
+            **problems("not_found", "quota_exceeded"),
         },
     )
     async def register_vote_source(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from libs.catalogue.resource_table import RESOURCES
-from libs.contracts.limits import KINDS, FreeFormLimit, Limit, ListLimit, TextLimit, record_bytes
+from libs.contracts.limits import CONTEST_BYTES, KINDS, FreeFormLimit, Limit, ListLimit, TextLimit, record_bytes
 from libs.web.documents.openapi import MAX_BYTES
 from tests.support.generated_files import updated
 from tests.support.openapi import read_tracked
@@ -40,6 +40,7 @@ def records() -> Iterator[Sequence[str]]:
     by_size = sorted(RESOURCES, key=lambda name: (-record_bytes(name), name))
     for size, names in groupby(by_size, key=record_bytes):
         yield ", ".join(f"`{name}`" for name in names), f"{size:,}"
+    yield "a contest with its participants and vote sources", f"{CONTEST_BYTES:,}"
 
 
 def bodies() -> Iterator[Sequence[str]]:

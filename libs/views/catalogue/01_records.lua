@@ -14,6 +14,8 @@
 --                                                  removed; of a contest by the number of those with settled references
 --   base:offers:<account>                          hash  resource NUL key of a part -> 1, where a record offers it
 --   base:owners:<resource>                         hash  key -> account; of keys that accounts choose, one that has it
+--   base:sizes                                     hash  account -> bytes and number of its records, as two numbers
+--   base:contest_sizes:<account>                   hash  contest -> the same of the contest and the records under it
 --   base:config                                    hash  contest -> offset of the last event that names it
 --   base:due                                       zset  account NUL contest, by the time of its next due step (us)
 --   base:keys                                      hash  key id -> packed `ApiKey` (contracts/catalogue_events.py), by the

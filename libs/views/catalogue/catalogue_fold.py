@@ -36,6 +36,8 @@ from libs.views.catalogue.stored_records import (
     NO_RECORD,
     StoredRecord,
     StoredRecords,
+    account_size,
+    contest_size,
     encode,
     gone,
     kinds_under,
@@ -377,7 +379,10 @@ def _writes_of(event: Command) -> Sequence[Write]:
 def _read_by(event: Command) -> Iterator[tuple[str, str]]:
     """Yield fields that an event reads."""
     yield "outcomes", event.command_id
+    yield account_size(event.account)
     for write in _writes_of(event):
         names = [(write.resource, write.key), *([write.parent] if write.parent else [])]
         yield from ((records_of(event.account, resource), key) for resource, key in names)
         yield f"owners:{write.resource}", write.key
+        if write.contest is not None:
+            yield contest_size(event.account, write.contest)

@@ -18,7 +18,14 @@ from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue.catalogue_fold import CatalogueFold, decode_key, decode_outcome
-from libs.views.catalogue.stored_records import decode_record, list_of
+from libs.views.catalogue.stored_records import (
+    Size,
+    account_size,
+    contest_size,
+    decode_record,
+    list_of,
+    size_of,
+)
 from libs.views.generations.computed_fold import ComputedViews, parts_of
 from libs.views.generations.generations import Generations
 from libs.views.valkey.client import Valkey
@@ -178,6 +185,13 @@ class CatalogueViews(ComputedViews[CatalogueEvent]):
         partition, next_due = self._partition(account), "" if due is None else due
         base = self.generations.base(partition)
         await call_function(self.generations.valkey, "catalogue_settle", base, account, contest, version, next_due)
+
+    async def sizes(self, account: str, contest: str | None = None) -> tuple[Size, Size]:
+        """Return the size of all that an account has stored, and of a contest with the records under it."""
+        places = [account_size(account), *([contest_size(account, contest)] if contest is not None else [])]
+        partition = self._partition(account)
+        found = await asyncio.gather(*(self.fresh.view(partition, "HGET", *place) for place in places))
+        return size_of(found[0]), size_of(found[1] if contest is not None else None)
 
     async def outcomes(self, partition: int, command_ids: Sequence[str]) -> list[Outcome | None]:
         """Return the outcome of each command (at most 4,000); None if not folded within 24 h of log time."""

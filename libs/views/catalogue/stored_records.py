@@ -33,6 +33,27 @@ class StoredRecord(NamedTuple):
         return Stored(key, self.version, self.created, self.updated, self.number, self.parent, self.record)
 
 
+class Size(NamedTuple):
+    """The bytes of records as JSON, and their number."""
+
+    json_bytes: int = 0
+    records: int = 0
+
+
+def size_of(stored: bytes | None) -> Size:
+    return Size(*map(int, stored.split())) if stored else Size()
+
+
+def account_size(account: str) -> tuple[str, str]:
+    """Return the hash and field with the size of all that an account has stored."""
+    return "sizes", account
+
+
+def contest_size(account: str, contest: str) -> tuple[str, str]:
+    """Return the hash and field with the size of a contest and its participants, vote sources, and others."""
+    return f"contest_sizes:{account}", contest
+
+
 encode = msgspec.msgpack.Encoder().encode
 decode_record: Callable[[bytes], StoredRecord] = msgspec.msgpack.Decoder(StoredRecord).decode
 NO_RECORD: Final = StoredRecord(0, 0, 0, 0, "", "", (), (), "", "")
@@ -59,12 +80,32 @@ class StoredRecords(ComputedFold[CatalogueEvent]):
         if new is None and await self.hget(owners, key) == account.encode():
             self.hdel(owners, key)
         self._refer(account, resource, key, old, new)
+        await self._count(account, resource, key, old, new)
         if new is not None:
             self.hset(records_of(account, resource), key, encode(new))
         else:
             self.hdel(records_of(account, resource), key)
             if resource == "contests":
                 self.schedule(account, key, None)
+
+    async def _count(
+        self, account: str, resource: str, key: str, old: StoredRecord | None, new: StoredRecord | None
+    ) -> None:
+        """Add to the sizes of the account, and of the contest that the record belongs to."""
+        record = new or old or NO_RECORD
+        grown = sum(len(one.record.encode()) * sign for one, sign in ((new, 1), (old, -1)) if one is not None)
+        counted = (new is not None) - (old is not None)
+        contest = record.parent if record.parent_resource == "contests" else key
+        places = [account_size(account)]
+        if resource == "contests" or record.parent_resource == "contests":
+            places.append(contest_size(account, contest))
+        for place in places:
+            held = size_of(await self.hget(*place))
+            size = Size(held.json_bytes + grown, held.records + counted)
+            if size.records:
+                self.hset(*place, f"{size.json_bytes} {size.records}")
+            else:
+                self.hdel(*place)
 
     def _refer(
         self, account: str, resource: str, key: str, old: StoredRecord | None, new: StoredRecord | None
