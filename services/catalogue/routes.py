@@ -23,6 +23,7 @@ from libs.catalogue.schemas.content import ArticleType
 from libs.catalogue.schemas.contest import ContestType, Status
 from libs.concurrency.turns import in_turns
 from libs.contracts.catalogue_events import OWN_KEY_PATTERN, ApiKey, Stored
+from libs.contracts.limits import TITLE
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.contest import Phase
 from libs.tally.errors import ViewsUnavailable
@@ -144,11 +145,14 @@ FILTERS: Final[Mapping[str, Callable[..., Awaitable[ListSelection]]]] = {
 
 
 def titled(words: str | None) -> list[Fits]:
-    """Return the condition that each of the words begins a word of a record's title; none without words."""
+    """Return the condition that each of the words begins a word of a record's title; none without words.
+
+    Of a title stored before titles had a limit, the beginning is searched.
+    """
     wanted = _words(words or "")
 
     def fits(stored: Stored) -> bool:
-        title = _words(stored.document.get("title") or "")
+        title = _words((stored.document.get("title") or "")[: TITLE.code_points])
         return all(any(word.startswith(prefix) for word in title) for prefix in wanted)
 
     return [fits] if wanted else []
