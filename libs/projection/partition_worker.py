@@ -106,6 +106,8 @@ class PartitionWorker:
         self._done.set()
         self._next = 0
         self._gaps = 0
+        self._is_work_left = True
+        """False if records that were folded leave no work."""
 
     @property
     def idle(self) -> bool:
@@ -139,6 +141,9 @@ class PartitionWorker:
         """Fold until cancelled. Raises `LogChanged`, and nothing else."""
         await self._retry(self._load_position)
         while True:
+            if self._is_work_left and not self._arrived.is_set():
+                await self._retry(self._clean_up)
+                continue
             await self._arrived.wait()
             if self._inbox:
                 await self._retry(partial(self._fold, self._take()))
@@ -178,7 +183,7 @@ class PartitionWorker:
             began = time.perf_counter()
             try:
                 with nullcontext() if self.traces is None else self.traces.fold(rest):
-                    await self._projection.fold(self.partition, self.position, rest)
+                    self._is_work_left |= await self._projection.fold(self.partition, self.position, rest)
             except Behind as behind:
                 stored = behind.stored
                 if stored is None or stored.log_id != self.position.log_id:
@@ -205,6 +210,9 @@ class PartitionWorker:
         if not self.queued:
             self._done.set()
 
+    async def _clean_up(self) -> None:
+        self._is_work_left = await self._projection.clean_up(self.partition)
+
     async def _check_view(self) -> None:
         """Continue at the view's position if that is another.
 
@@ -225,6 +233,7 @@ class PartitionWorker:
         self._arrived.clear()
         self._done.set()
         self.queued = 0
+        self._is_work_left = True
         self.position = position
         self._next = position.offset
         self._source.seek(self.partition, position.offset)

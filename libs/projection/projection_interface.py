@@ -86,10 +86,15 @@ class Projection(Protocol):
     async def position(self, partition: int) -> Position | None:
         """Return the position of the partition's view; None before the first fold."""
 
-    async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> None:
+    async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> bool:
         """Fold `records` (ascending offsets, from `start`) and store the position after the last one.
+
+        Return whether these leave work to `clean_up`.
 
         Atomic against the stored position: folds all if it equals `start`, does nothing if it is at or past the
         end, otherwise raises `Behind` with the stored one, to which the caller seeks. Large batches may be split;
         then `Behind` or an outage can follow a first part that was folded, as the position shows.
         """
+
+    async def clean_up(self, partition: int) -> bool:
+        """Do a part of the work that folded records left, in some 50 ms; return whether more is left."""

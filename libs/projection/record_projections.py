@@ -9,7 +9,6 @@ from typing import Generic, TypeVar
 from libs.contracts.catalogue_events import (
     CatalogueEvent,
     ContestRestored,
-    RecordDeleted,
     catalogue_codec,
     contests_of,
 )
@@ -33,8 +32,8 @@ Raises `ViewsUnavailable` unless all of them do."""
 
 SLICE_EVENTS = 32
 SLICE_BYTES = 256 * 1024
-"""Limits of a call of the catalogue: about 2 ms. A DELETE ends a slice, and its undoing: the record's children
-follow in parts, and contests of later events would have versions in force that nobody can read until then."""
+"""Limits of a call of the catalogue: about 2 ms. The restoration of a contest ends a slice: its children follow in
+parts, and contests of later events would have versions in force that nobody can read until then."""
 PURCHASES_SLICE = 100
 """Purchases' records per call: about 2 ms."""
 
@@ -52,17 +51,22 @@ class RecordProjection(ABC, Generic[E]):
     async def position(self, partition: int) -> Position | None:
         return await self._views.position(partition)
 
-    async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> None:
+    async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> bool:
         events = self._codec.decode_many([record.value for record in records])
         known, newer = until_newer(self.topic, partition, list(zip(records, events, strict=True)))
+        is_work_left = False
         for entries in self.sliced(known):
             log_undecodable(self.topic, partition, entries)
             await self.before(entries)
             end = entries[-1][0].offset + 1
-            await self._views.apply(partition, start, entries, end)
+            is_work_left = await self._views.apply(partition, start, entries, end)
             start = Position(start.log_id, end)
         if newer is not None:
             raise newer
+        return is_work_left
+
+    async def clean_up(self, partition: int) -> bool:
+        return await self._views.clean_up(partition)
 
     @abstractmethod
     def sliced(self, entries: Entries[E]) -> Iterable[Entries[E]]:
@@ -116,7 +120,7 @@ def catalogue_slices(entries: Entries[CatalogueEvent]) -> Iterator[Entries[Catal
             yield cut
             cut, size = [], len(entry[0].value)
         cut.append(entry)
-        if isinstance(entry[1], RecordDeleted | ContestRestored):
+        if isinstance(entry[1], ContestRestored):
             yield cut
             cut, size = [], 0
     if cut:

@@ -42,12 +42,12 @@ class VotesProjection:
     async def position(self, partition: int) -> Position | None:
         return await self._views.position(partition)
 
-    async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> None:
+    async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> bool:
         if self._addresses is None or records[0].timestamp_ms >= (time.time() - FRESH_S) * 1000:
             newer = await self._apply(partition, start, records)
             if newer is not None:
                 raise newer
-            return
+            return False
         # checked before and after: a fence among the records may open the gate, and Valkey may restart meanwhile
         same_run = await self._is_same_run(partition)
         newer = await self._apply(partition, start, records)
@@ -55,6 +55,10 @@ class VotesProjection:
             await refill(self._addresses, records)
         if newer is not None:
             raise newer
+        return False
+
+    async def clean_up(self, _: int) -> bool:
+        return False
 
     async def _is_same_run(self, partition: int) -> bool:
         """Return whether Valkey has run without restart since the gate was opened, so that no counter was lost.

@@ -59,9 +59,13 @@ class Nothing:
     async def position(self, partition: int) -> Position | None:
         return self.positions.get(partition)
 
-    async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> None:
+    async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> bool:
         fold_items(records)
         self.positions[partition] = Position(start.log_id, records[-1].offset + 1)
+        return False
+
+    async def clean_up(self, _: int) -> bool:
+        return False
 
 
 async def fold(

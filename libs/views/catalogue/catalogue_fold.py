@@ -1,6 +1,11 @@
 """The fold of one partition of the catalogue: judges each command, and writes its records, lists and outcome.
 
 `catalogue/01_records.lua` lists what is stored. All that an event reads is read before it writes.
+
+Records that are deleted with their parent are removed later, some at a time, between the events of all accounts.
+Readers check that parents exist, so for them all disappear at once; so does what judges events here. An event that
+could tell, by a key that is used again, waits for the removal (`_meets_doomed`). Children have no parts, and no
+other record refers to them (`resource_definition.py`).
 """
 
 import asyncio
@@ -90,20 +95,22 @@ class CatalogueFold(StoredRecords):
     """Folds the commands of accounts. `created` and `updated` strictly increase: they are a list's cursor."""
 
     async def begin(self, entries: Entries[CatalogueEvent]) -> None:
-        """Read what most events need, complete a deletion, and delete expired outcomes."""
+        """Remove some children of deleted records, read what most events need, and delete expired outcomes."""
         oldest = "-inf", str(self.time - KEPT_MS), "BYSCORE", "LIMIT", 0, 2 * len(entries)
         is_doomed, expired, _ = await asyncio.gather(
             self.read("EXISTS", "doomed"),
             self.read("ZRANGE", "outcome_times", *oldest),
             self.load(*(field for _, event in entries if isinstance(event, Command) for field in _read_by(event))),
         )
-        self._is_doomed = is_doomed == 1
-        await self.after_event()
+        self.is_work_left = is_doomed == 1
+        await self._remove_some()
         if expired:
             self.write("HDEL", "outcomes", *expired)
             self.write("ZREM", "outcome_times", *expired)
 
     async def fold_event(self, event: Any, offset: int) -> None:
+        if self.is_work_left and await self._meets_doomed(event):
+            await self._remove_all()
         kept = await self.hget("outcomes", event.command_id)
         if kept is None or decode_outcome(kept).time <= self.time - KEPT_MS:
             try:
@@ -116,6 +123,10 @@ class CatalogueFold(StoredRecords):
             self.write("ZADD", "outcome_times", self.time, event.command_id)
         for contest in sorted(contests_of(event)):
             self.hset("config", contest, offset)
+        if isinstance(event, ContestRestored):
+            # by several calls: references that begin again can be told from those that did not yet
+            self.write("HSET", "position", "time", self.time, "clock", self.clock)
+            await self._remove_all()
 
     async def _execute(self, event: CatalogueCommand, offset: int) -> Sequence[Stored]:
         """Judge and execute a command; return the records that it leaves. Raises `Refused`."""
@@ -196,10 +207,29 @@ class CatalogueFold(StoredRecords):
         """Raise `Refused` if other records than those of `but` refer to one of `targets`."""
         users: list[Ref] = []
         for target in targets:
-            names = await self.read("ZRANGE", referrers_of(account, target), 0, LISTED + len(but) - 1)
-            users += [ref for ref in map(parts_of, names) if ref not in but]
+            users += [ref for ref in await self._users(account, target, LISTED + len(but)) if ref not in but]
         if users:
             raise Refused(OutcomeKind.IN_USE, *users[:LISTED])
+
+    async def _users(self, account: str, target: Ref, most: int) -> list[Ref]:
+        """Return up to so many records that refer to a target. Those that are to be removed cease to do so."""
+        place, users = referrers_of(account, target), list[Ref]()
+        while len(users) < most:
+            names = await self.read("ZRANGE", place, len(users), len(users) + most - 1)
+            refs = [parts_of(name) for name in names]
+            if not self.is_work_left:
+                return refs
+            await self.load(*((records_of(account, resource), key) for resource, key in refs))
+            found = [await self.find(account, *ref) for ref in refs]
+            gone = [
+                name for name, record in zip(names, found, strict=True) if not await self.is_there(account, record)
+            ]
+            users += [ref for ref, name in zip(refs, names, strict=True) if name not in gone]
+            if gone:
+                self.write("ZREM", place, *gone)
+            if len(names) < most:
+                break
+        return users[:most]
 
     async def _new(self, account: str, write: Write, at: int, numbers: dict[tuple[str, str], int]) -> StoredRecord:
         if write.parent is None:
@@ -264,7 +294,7 @@ class CatalogueFold(StoredRecords):
     async def _remove(
         self, account: str, resource: str, key: str, old: StoredRecord, kinds: Collection[str]
     ) -> None:
-        """Remove a record; its children, of these kinds, follow before any other event (`after_event`)."""
+        """Remove a record; its children, of these kinds, follow some at a time."""
         parent = "contests" if resource == DELETED_CONTESTS else resource
         await self.put(account, resource, key, old, None)
         for kind in kinds:
@@ -277,20 +307,56 @@ class CatalogueFold(StoredRecords):
         """Note the lists of a record's children, which are to be removed, or whose references change."""
         for kind in kinds:
             self.write("ZADD", "doomed", 0, NUL.join((account, resource, kind, key)))
-            self._is_doomed = True
+            self.is_work_left = True
 
-    async def after_event(self) -> None:
-        """Remove records that were deleted with their parent, some by each call.
+    async def _meets_doomed(self, event: CatalogueCommand) -> bool:
+        """Return whether an event uses a key of a record that is to be removed, or of its parent."""
+        account, writes = event.account, _writes_of(event)
+        if isinstance(event, ContestRestored | RecordDeleted):
+            key = event.contest if isinstance(event, ContestRestored) else event.key
+            return await self._is_parent_doomed(account, [key])
+        if await self._is_parent_doomed(
+            account, [write.key for write in writes if write.expected_version is None]
+        ):
+            return True
+        used = {(account, ref) for write in writes for ref in write.refs}
+        for write in writes:
+            if write.expected_version is None:
+                owner = await self.hget(f"owners:{write.resource}", write.key)
+                owners = [account] if owner is None else [account, owner.decode()]
+                used |= {(one, (write.resource, write.key)) for one in owners}
+            if write.parent is not None:
+                used.add((account, write.parent))
+        for owner_of, ref in sorted(used):
+            record = await self.find(owner_of, *ref)
+            if record is not None and not await self.is_there(owner_of, record):
+                return True
+        return False
 
-        Readers check that parents exist meanwhile, so for them all disappear at once.
-        """
-        while self._is_doomed:
-            first = await self.read("ZRANGE", "doomed", 0, 0, "WITHSCORES")
-            self.forget()
-            if not first:
-                self._is_doomed = False
-                return
+    async def _is_parent_doomed(self, account: str, keys: Collection[str]) -> bool:
+        """Return whether children of one of these keys are still to be removed or settled."""
+        if not keys:
+            return False
+        for name in await self.read("ZRANGE", "doomed", 0, -1):
+            owner, _, _, parent = name.decode().split(NUL)
+            if owner == account and parent in keys:
+                return True
+        return False
+
+    async def _remove_all(self) -> None:
+        while self.is_work_left:
+            await self._remove_some()
+
+    async def _remove_some(self) -> None:
+        """Remove records that were deleted with their parent, a page of one list."""
+        if not self.is_work_left:
+            return
+        first = await self.read("ZRANGE", "doomed", 0, 0, "WITHSCORES")
+        self.forget()
+        if first:
             await self._remove_children(first[0].decode(), int(first[1]))
+        else:
+            self.is_work_left = False
 
     async def _remove_children(self, doomed: str, settled: int) -> None:
         """Remove a page of a list, or settle its references: the contest of these was deleted or restored."""

@@ -6,6 +6,9 @@ it holds is a function of the log up to its position. A crash between any two ca
 position after them: that of an event that takes several calls follows with the last one, and folding it again
 does only what is left.
 
+An event can leave work that no reader and no later event can tell from done work, such as the removal of what it
+hides. A part of that is done before each batch of events, and by `clean_up` between them: it delays no event.
+
 Generations that follow are written before the live one, each by what itself holds. So after a crash they are
 ahead, not behind, and a swap, which compares the positions, waits until the live one has caught up.
 """
@@ -52,6 +55,9 @@ class ComputedFold(ABC, Generic[E]):
     Fields of hashes are read through a cache that has what is still to be written; other reads write that first.
     """
 
+    is_work_left = False
+    """True if events left work that is still to be done."""
+
     def __init__(self, generations: Generations, partition: int, live: int) -> None:
         """`live` is the number of the generation that readers get."""
         self._generations = generations
@@ -60,10 +66,11 @@ class ComputedFold(ABC, Generic[E]):
 
     async def fold(
         self, number: int, start: Position, entries: Entries[E], end: int, *, others_break: bool = False
-    ) -> None:
-        """Fold entries into generation `number`, which is at `start`. Raises `_Moved` if it no longer is.
+    ) -> bool:
+        """Fold entries into generation `number`, which is at `start`; return whether work is left.
 
-        `others_break`: those that follow and lack these records are not folded any more.
+        `others_break`: those that follow and lack these records are not folded any more. Raises `_Moved` if the
+        generation is elsewhere by now.
         """
         self._number, self._log, self._others_break = number, start.log_id, others_break
         self._folded = self._end = start.offset
@@ -84,21 +91,17 @@ class ComputedFold(ABC, Generic[E]):
                     pass
                 case _:
                     await self.fold_event(event, record.offset)
-            self.write("HSET", "position", "time", self.time, "clock", self.clock)
-            await self.after_event()
             self._end = record.offset + 1
-            self.write("HSET", "position", "offset", self._end)
+            self.write("HSET", "position", "time", self.time, "clock", self.clock, "offset", self._end)
         self._end = end
         await self.flush()
+        return self.is_work_left
 
     async def begin(self, entries: Entries[E]) -> None:
-        """Do what is to be done before these events."""
+        """Do a part of the work that is left, and read what these events need."""
 
     @abstractmethod
     async def fold_event(self, event: E, offset: int) -> None: ...
-
-    async def after_event(self) -> None:
-        """Do what an event leaves to be done before the next one."""
 
     def next_moment(self, at: int) -> int:
         """Return the time (us) of a change by an event of time `at`: after all others, not ahead of the broker."""
@@ -190,11 +193,12 @@ class ComputedViews(Generic[E]):
         found = (await self.generations.read(partition)).get(self._generation)
         return None if found is None else found.position
 
-    async def apply(self, partition: int, start: Position, entries: Entries[E], end: int) -> None:
+    async def apply(self, partition: int, start: Position, entries: Entries[E], end: int) -> bool:
         """Fold entries and store `end` as the next offset, by several calls, each of which takes whole events.
 
         Folds into the live generation and those that follow it, or only into that of this object. A repeated batch
-        changes nothing. Raises `Behind` if the view is at another position than `start`, and `GenerationGone`.
+        changes nothing. Return whether work is left to `clean_up`: none of an object's own generation. Raises
+        `Behind` if the view is at another position than `start`, and `GenerationGone`.
         """
         while True:
             known = await self.generations.read(partition)
@@ -204,36 +208,73 @@ class ComputedViews(Generic[E]):
                     target = known.others.get(number)
                     if target is None or target.state in (State.BROKEN, State.OTHER_LAYOUT):
                         raise GenerationGone.of(number, self.generations.base(partition))
+                    at, is_work_left = target.position, True
                     if not _is_folded(target, start, end):
-                        await fold.fold(number, start, entries, end)
+                        at, is_work_left = (
+                            Position(start.log_id, end),
+                            await fold.fold(number, start, entries, end),
+                        )
+                    while is_work_left:
+                        assert at is not None
+                        is_work_left = await fold.fold(number, at, (), at.offset)
                 elif known.live.schema != known.schema:
                     await self.live.any_mark((partition,))  # raises `OtherLayout`, unless it was swapped since
                     continue
                 elif not _is_folded(known.live, start, end):
-                    await _fold_all(fold, known, start, entries, end)
-                return
+                    return await _fold_all(fold, known, start, entries, end)
+                return False
             except _Moved:
                 continue
+
+    async def clean_up(self, partition: int) -> bool:
+        """Do a part of the work that folded events left, where readers and folds do not see it; return whether
+        more is left. Each generation that is folded with the live one has its own."""
+        known = await self.generations.read(partition)
+        if known.live.schema != known.schema or known.live.position is None:
+            return False
+        fold, more = self._new_fold(self.generations, partition, known.live.number), False
+        for one in (*_followers(known), known.live):
+            assert one.position is not None
+            try:
+                more |= await fold.fold(one.number, one.position, (), one.position.offset)
+            except _Moved:
+                more = True
+            except (MsgspecError, ValueError, ViewsUnavailable) as error:
+                if one is known.live or not _is_broken(error):
+                    raise
+        return more
 
 
 async def _fold_all(
     fold: ComputedFold[E], known: PartitionGenerations, start: Position, entries: Entries[E], end: int
-) -> None:
-    """Fold into the generations that follow, then into the live one, which one that is broken does not stop."""
-    is_one_broken = False
-    for other in known.others.values():
-        if other.state not in (State.FOLLOWING, State.KEPT) or other.position is None:
-            continue
+) -> bool:
+    """Fold into the generations that follow, then into the live one, which one that is broken does not stop.
+
+    Return whether one of them has work left.
+    """
+    is_one_broken = is_work_left = False
+    for other in _followers(known):
         at = other.position
-        if at.log_id == start.log_id and start.offset <= at.offset < end:
+        if at is not None and at.log_id == start.log_id and start.offset <= at.offset < end:
             try:
                 rest = [entry for entry in entries if entry[0].offset >= at.offset]
-                await fold.fold(other.number, at, rest, end)
+                is_work_left |= await fold.fold(other.number, at, rest, end)
             except (MsgspecError, ValueError, ViewsUnavailable) as error:
-                if isinstance(error, ViewsUnavailable) and not any(text in str(error) for text in STORED_WRONG):
+                if not _is_broken(error):
                     raise
                 is_one_broken = True
-    await fold.fold(known.live.number, start, entries, end, others_break=is_one_broken)
+    return is_work_left | await fold.fold(known.live.number, start, entries, end, others_break=is_one_broken)
+
+
+def _followers(known: PartitionGenerations) -> list[Generation]:
+    """Return the generations that are folded together with the live one."""
+    states = State.FOLLOWING, State.KEPT
+    return [one for one in known.others.values() if one.state in states and one.position is not None]
+
+
+def _is_broken(error: Exception) -> bool:
+    """Return whether an error comes from what a generation holds."""
+    return not isinstance(error, ViewsUnavailable) or any(text in str(error) for text in STORED_WRONG)
 
 
 def parts_of(name: bytes) -> tuple[str, str]:

@@ -81,6 +81,7 @@ end
 -- they are optional, in a table.
 local function generations_of(prefix, schema, fold, optional)
   local own, accord, taken_over = {}, optional.accord, optional.taken_over
+  local unfinished = optional.is_unfinished
   local unpack_items, is_computed = optional.unpack_items or unpack_one, fold == write_all
 
   local function key(base) return base .. ':generations' end
@@ -272,8 +273,9 @@ local function generations_of(prefix, schema, fold, optional)
     return 1
   end)
 
-  -- ARGV: number, 1 to swap also without `accord`, the offset that it must be at ('' for any). From this call on readers get that generation; the former live one
-  -- follows it, to be swapped back. {1} done, {2} done before; {0, reason} if it does not follow, or is at another position.
+  -- ARGV: number, 1 to swap also without `accord`, the offset that it must be at ('' for any). From this call on readers get
+  -- that generation; the former live one follows it, to be swapped back. {1} done, {2} done before; {0, reason} if it does
+  -- not follow, is at another position, or the live one is in the middle of an event that takes several calls.
   -- A live one with another layout is folded by processes of another version alone: then the new one must have reached it,
   -- and may be ahead. From this call on only processes of this layout reach the views. Drops the generation that was kept.
   library.register(prefix .. '_swap', function(keys, args)
@@ -289,6 +291,7 @@ local function generations_of(prefix, schema, fold, optional)
     local relaid = all.schema and all.schema ~= schema
     if args[3] ~= '' and offset ~= tonumber(args[3]) then return { 0, 'moving' } end
     if log ~= live_log or offset < live_offset or (offset > live_offset and not relaid) then return { 0, 'moving' } end
+    if unfinished and offset == live_offset and unfinished(live) then return { 0, 'moving' } end
     if accord and not relaid and args[2] ~= '1' and not accord(views, live) then return { 0, 'fences differ' } end
     library.note_change('views', base)
     for other, its in pairs(all.opened) do
@@ -348,7 +351,6 @@ local function generations_of(prefix, schema, fold, optional)
     local live, other = at(base, rows(base).live), at(base, tonumber(args[1]))
     local log, offset = position(live)
     local other_log, other_offset = position(other)
-    local unfinished = optional.is_unfinished
     if log ~= other_log or offset ~= other_offset or (unfinished and (unfinished(live) or unfinished(other))) then
       return pack({ 'moving' })
     end

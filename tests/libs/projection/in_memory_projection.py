@@ -92,7 +92,7 @@ class MemoryProjection:
             raise ViewsUnavailable("away")
         return self.views.positions.get(partition)
 
-    async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> None:
+    async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> bool:
         assert [record.offset for record in records] == list(range(start.offset, start.offset + len(records)))
         self.views.begun += 1
         await asyncio.sleep(0)
@@ -109,9 +109,13 @@ class MemoryProjection:
         end = Position(start.log_id, records[-1].offset + 1)
         stored = views.positions.get(partition, Position(start.log_id, 0))
         if stored.log_id == start.log_id and stored.offset >= end.offset:
-            return
+            return False
         if stored != start:
             views.refusals += 1
             raise Behind(views.positions.get(partition))
         views.positions[partition] = end
         views.values[partition] += [record.value for record in records if b"LogCreated" not in record.value]
+        return False
+
+    async def clean_up(self, _: int) -> bool:
+        return False

@@ -1,4 +1,4 @@
-"""The catalogue's log is folded in slices: short calls, and nothing waits for a deletion's parts."""
+"""The catalogue's log is folded in slices: short calls, and nothing waits for a restoration's parts."""
 
 from typing import Any
 
@@ -25,6 +25,6 @@ def test_a_slice_has_a_bound_of_events_and_of_bytes() -> None:
     assert sizes(RecordCreated, RecordCreated, size=2 * SLICE_BYTES) == [1, 1]
 
 
-def test_a_deletion_and_its_undoing_end_a_slice() -> None:
-    """Later events' contests would have versions in force that nobody can read until the parts are removed."""
-    assert sizes(RecordCreated, RecordDeleted, RecordCreated, ContestRestored, RecordCreated) == [2, 2, 1]
+def test_the_restoration_of_a_contest_ends_a_slice() -> None:
+    """Later events' contests would have versions in force that nobody can read until its parts are settled."""
+    assert sizes(RecordCreated, RecordDeleted, RecordCreated, ContestRestored, RecordCreated) == [4, 1]

@@ -42,9 +42,13 @@ class Stored:
 
     async def apply(
         self, partition: int, start: Position, entries: Sequence[tuple[LogRecord, object]], end: int, *_: object
-    ) -> None:
+    ) -> bool:
         assert start.offset == len(self.offsets)
         self.offsets += [record.offset for record, _ in entries]
+        return False
+
+    async def clean_up(self, _: int) -> bool:
+        return False
 
 
 def catalogue(views: Any) -> Projection:

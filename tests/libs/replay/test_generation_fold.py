@@ -30,10 +30,10 @@ class Interrupted(VotesProjection):
         self._before = before
         self.folds = 0
 
-    async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> None:
+    async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> bool:
         self.folds += 1
         await self._before(self.folds, start)
-        await super().fold(partition, start, records)
+        return await super().fold(partition, start, records)
 
 
 async def nothing(*_: Any) -> None:

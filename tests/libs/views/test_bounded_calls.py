@@ -99,6 +99,8 @@ async def catalogue(valkey: Measured, namespace: str, size: int) -> None:
     add(RecordDeleted, resource="contests", key="contest", contest="contest")
     new(resource="images", key="next")
     await fold(at_once=1)
+    while await views.clean_up(partition):
+        pass
     assert await views.get(ACCOUNT, "participants", "p7") is None
     generations = Generations(valkey, namespace, "catalogue", catalogue_topic(namespace))
     await rebuilt_generations(generations, partition, entries)

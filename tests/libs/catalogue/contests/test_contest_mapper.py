@@ -80,7 +80,7 @@ async def test_the_version_is_in_force_before_the_change_can_be_read(catalogue: 
         async def position(self, partition: int) -> Position | None:
             return None
 
-        async def apply(self, partition: int, start: Position, entries: Any, end: int) -> None:
+        async def apply(self, partition: int, start: Position, entries: Any, end: int) -> bool:
             order.append(("applied", end))
             raise ViewsUnavailable("crash")
 
