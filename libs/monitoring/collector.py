@@ -325,14 +325,27 @@ def _now() -> int:
 PROCESS_S: Final = 2.0
 """Seconds in which a process must answer."""
 PART_UP: Final = "tally_projector_part_up"
+LOOP_STALL: Final = "tally_loop_stall_seconds"
 
 
 async def failing_tasks(metrics_urls: Iterable[str]) -> list[str]:
     """Return the sorted names of projectors' failing tasks; processes that do not answer report none."""
+    samples = await _samples(PART_UP, metrics_urls)
+    return sorted({part for (part,), value in samples if value == 0})
+
+
+async def longest_stall(metrics_urls: Iterable[str]) -> tuple[float, str]:
+    """Return the longest recent turn of the processes' event loops in seconds, and the route of its request."""
+    samples = await _samples(LOOP_STALL, metrics_urls)
+    return max(((value, route) for (route,), value in samples), default=(0.0, "none"))
+
+
+async def _samples(name: str, metrics_urls: Iterable[str]) -> list[tuple[tuple[str, ...], float]]:
+    """Return a metric's label values and value in all processes that answer."""
     pages = await asyncio.gather(*map(_page, metrics_urls), return_exceptions=True)
     families = [one for page in pages if isinstance(page, str) for one in text_string_to_metric_families(page)]
-    samples = [sample for family in families for sample in family.samples]
-    return sorted({one.labels["part"] for one in samples if one.name == PART_UP and one.value == 0})
+    samples = [sample for family in families for sample in family.samples if sample.name == name]
+    return [(tuple(sample.labels.values()), sample.value) for sample in samples]
 
 
 async def hangs(url: str) -> bool:

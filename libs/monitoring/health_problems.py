@@ -28,6 +28,8 @@ OPEN_PURCHASE_S: Final = 60.0
 """Maximum seconds to process a purchase or its refund."""
 OLDEST_PENDING_S: Final = 10.0
 """Maximum seconds to resolve a vote whose append is in doubt."""
+STALL_S: Final = 1.0
+"""Maximum CPU time in seconds of one turn of a process's event loop."""
 
 
 @documented(frozen=True, slots=True, config=DOCUMENTED)
@@ -141,6 +143,10 @@ def _parts(status: Status) -> Iterator[HealthProblem]:
         elif part.failing:
             names = ", ".join(part.failing)
             yield HealthProblem("part", part.name, f"stopped or failing in it: {names}", "see its log")
+        elif part.stall_s > STALL_S:
+            detail = f"kept all requests waiting for {part.stall_s:.1f} s"
+            where = "" if part.stalled_in == "none" else f", by one to {part.stalled_in}"
+            yield HealthProblem("loop", part.name, detail + where, "its log names the route and the time")
 
 
 def _projections(status: Status) -> Iterator[HealthProblem]:

@@ -176,6 +176,7 @@ class SealedContest:
 class ProcessStatus:
     """A process of the local stack; `failing` names its stopped or failed tasks, one that hangs does not answer.
 
+    `stall_s` is the longest turn of its event loop in the last minute, `stalled_in` its request's route or "none".
     `restarts_at` is set while it waits to be started again because it ended within seconds of its start.
     """
 
@@ -185,6 +186,8 @@ class ProcessStatus:
     failing: Sequence[str] = ()
     answers: bool = True
     restarts_at: int | None = None
+    stall_s: float = 0.0
+    stalled_in: str = "none"
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,13 @@ BUILD_INFO: Final = _own_gauge(
 )
 BUILD_INFO.labels(version("tallykeeper"), python_version()).set(1)
 
+LOOP_STALL: Final = _own_gauge(
+    "tally_loop_stall_seconds",
+    "The longest turn of the event loop in the last minute, if above 0.1 s: its CPU time, while all other "
+    "requests waited. By the template of its request's route ('none' if it is not known).",
+    "route",
+)
+
 # votes
 VOTES_ACCEPTED: Final = _counter(
     "tally_votes_accepted_total", "Votes accepted, without repeated requests.", "source"

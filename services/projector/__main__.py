@@ -17,6 +17,7 @@ from libs.concurrency.forced_exit import ForcedExit, exit_if_hanging
 from libs.telemetry.environment_settings import read_settings
 from libs.telemetry.logs import configure_logs
 from libs.telemetry.tracing import open_tracing
+from libs.web.server.metrics import measured_loop
 from services.projector.app import run
 from services.projector.settings import Settings
 from services.projector.supervision import UNSERVABLE
@@ -46,7 +47,7 @@ async def main(settings: Settings) -> int:
         task = asyncio.create_task(run(settings, tracing))
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, end)
-        async with exit_if_hanging():
+        async with exit_if_hanging(), measured_loop():
             await asyncio.wait([task])
     if task.cancelled():
         logger.info("drained")

@@ -87,6 +87,9 @@ FIRING: Final[dict[str, tuple[dict[str, str], str, list[dict[str, str]]]]] = {
             f'tally_http_request_duration_seconds_bucket{{{SLOW},le="+Inf"}}': "0+10x100",
         },
         "18m", [{}]),
+    "TallyLoopStands": (
+        {'tally_loop_stall_seconds{instance="g:1",route="/contests"}': "0x10 2x20"},
+        "4m", [{"instance": "g:1", "route": "/contests"}]),
     "TallyMixedVersions": (
         {'tally_build_info{version="1"}': "1x400", 'tally_build_info{version="2"}': "_x20 1x380"}, "70m", [{}]),
 }  # fmt: skip
@@ -143,7 +146,7 @@ def test_each_problem_of_status_has_its_part_of_the_runbook_and_each_alert_is_in
     problems, _, _ = RUNBOOK.read_text().partition("# Alerts")
     _, *parts = re.split(r"^## ", problems, flags=re.MULTILINE)
     kinds = [part.partition("\n")[0] for part in parts]
-    assert sorted(kinds) == sorted({"away", "part", *(check.kind for check in CHECKS)})
+    assert sorted(kinds) == sorted({"away", "part", "loop", *(check.kind for check in CHECKS)})
     for part in parts:
         assert re.findall(r"^- (Safe|Run|Over): ", part, re.MULTILINE) == ["Safe", "Run", "Over"], part
     assert set(re.findall(r"\bTally[A-Z]\w+", problems)) == ALERTS.keys()

@@ -17,7 +17,7 @@ from libs.web.errors import RateLimited, Scope, error_response, problem_response
 from libs.web.responses import NOT_SHARED
 from libs.web.server.asgi_routes import AsgiRoute, DirectRoute
 from libs.web.server.direct_routes import DirectRoutes
-from libs.web.server.metrics import RequestTimes
+from libs.web.server.metrics import SERVED, RequestTimes
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
@@ -105,6 +105,8 @@ class HttpMiddleware:
                     headers.append(NOT_SHARED)
             await send(message)
 
+        task = asyncio.current_task()
+        SERVED[task] = scope
         try:
             if limits is not None:
                 await limits.charge_keyless(scope)
@@ -121,6 +123,8 @@ class HttpMiddleware:
             response = error_response(error, scope)
             if not started:
                 await response(scope, receive, send_with_headers)
+        finally:
+            SERVED.pop(task, None)
 
     def _app_for(self, scope: Scope) -> App:
         if not self.shows_operations and is_for_operators(scope["path"]):

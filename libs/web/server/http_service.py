@@ -33,7 +33,7 @@ from libs.web.server.connection_limits import ConnectionLimits
 from libs.web.server.health import Check, endpoints
 from libs.web.server.http_connection import HttpConfig
 from libs.web.server.http_middleware import HttpMiddleware, Refusal
-from libs.web.server.metrics import MetricRefresher, metrics_route
+from libs.web.server.metrics import MetricRefresher, measured_loop, metrics_route
 from libs.web.server.tracing import Traced
 from libs.web.settings import CLOSE_S, DRAIN_S, HttpSettings
 
@@ -253,7 +253,7 @@ def run_process(
     async def main() -> None:
         forced_exit = ForcedExit(CLOSE_S)
         with open_tracing(settings, name) as tracing:
-            async with opened(tracing) as app, exit_if_hanging():
+            async with opened(tracing) as app, exit_if_hanging(), measured_loop():
                 await serve(app, settings, tracing)
                 forced_exit.schedule()
         forced_exit.status = 0

@@ -1,7 +1,11 @@
-"""`/metrics` in Prometheus's text format or OpenMetrics, and request durations."""
+"""`/metrics` in Prometheus's text format or OpenMetrics, request durations, and long turns of the event loop."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -11,7 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from libs.telemetry.metrics import HTTP_REQUEST_SECONDS, REGISTRY
+from libs.concurrency.loop_watch import watch_turns
+from libs.telemetry.metrics import HTTP_REQUEST_SECONDS, LOOP_STALL, REGISTRY
 from libs.web.errors import METHODS, Scope
 from libs.web.responses import OncePerSecond
 
@@ -65,3 +70,52 @@ def _template(route: Any) -> str:
     """Return the route's template; never the path, which callers choose and which names contests."""
     found: str = getattr(route, "path_format", "none")
     return found
+
+
+SERVED: Final[dict["asyncio.Task[Any] | None", Scope]] = {}
+"""The requests that are served, by their tasks."""
+STALLED_S: Final = 60.0
+"""Time for which a long turn of the event loop is shown."""
+MOST_STALLS: Final = 1_000
+LOGGED_S: Final = 1.0
+"""CPU time of a turn that is logged."""
+
+logger = logging.getLogger(__name__)
+
+
+class LoopStalls:
+    """The long turns of the last minute by the route of their requests."""
+
+    def __init__(self) -> None:
+        self._stalls: deque[tuple[float, str, float]] = deque(maxlen=MOST_STALLS)
+        self._routes = set[str]()
+        self._show("none")
+
+    def add(self, seconds: float, route: str) -> None:
+        route = route or "none"
+        self._stalls.append((time.monotonic(), route, seconds))
+        self._show(route)
+        if seconds > LOGGED_S:
+            logger.warning("one turn took %.1f s, and all else waited: route %s", seconds, route)
+
+    def _show(self, route: str) -> None:
+        if route not in self._routes:
+            self._routes.add(route)
+            LOOP_STALL.labels(route).set_function(partial(self._longest, route))
+
+    def _longest(self, route: str) -> float:
+        since = time.monotonic() - STALLED_S
+        recent = (seconds for at, of, seconds in [*self._stalls] if of == route and at > since)
+        return max(recent, default=0.0)
+
+
+@asynccontextmanager
+async def measured_loop() -> AsyncIterator[None]:
+    """Measure the turns of the process's event loop."""
+    async with watch_turns(LoopStalls().add, _route_of):
+        yield
+
+
+def _route_of(task: "asyncio.Task[Any] | None") -> str:
+    scope = SERVED.get(task)
+    return "none" if scope is None else _template(scope.get("route"))

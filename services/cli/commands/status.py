@@ -15,7 +15,7 @@ from typer import Exit, Option
 from libs.deployment.deployment import Deployment
 from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack import stack_json
-from libs.monitoring.collector import StatusCollector, failing_tasks, hangs
+from libs.monitoring.collector import StatusCollector, failing_tasks, hangs, longest_stall
 from libs.monitoring.health_problems import HealthProblem, as_json, is_noteworthy, notes_of, problems_of
 from libs.monitoring.status import (
     Away,
@@ -135,11 +135,12 @@ async def read_parts(description: Mapping[str, Any]) -> list[ProcessStatus]:
 async def _asked(part: ProcessStatus, metrics_url: str | None) -> ProcessStatus:
     if metrics_url is None or not part.alive:
         return part
-    is_silent, failing = await asyncio.gather(
+    is_silent, failing, (stall_s, stalled_in) = await asyncio.gather(
         hangs(metrics_url.removesuffix("/metrics") + "/livez"),
         failing_tasks([metrics_url] if part.name.startswith("projector") else []),
+        longest_stall([metrics_url]),
     )
-    return replace(part, failing=failing, answers=not is_silent)
+    return replace(part, failing=failing, answers=not is_silent, stall_s=stall_s, stalled_in=stalled_in)
 
 
 def _alive(pid: int) -> bool:

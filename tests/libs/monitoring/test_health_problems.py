@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from libs.contracts.log_records import Position
-from libs.monitoring.collector import PART_UP, failing_tasks, ledger_of
+from libs.monitoring.collector import LOOP_STALL, PART_UP, failing_tasks, ledger_of, longest_stall
 from libs.monitoring.health_problems import problems_of
-from libs.monitoring.status import OpenPurchase, PartitionStatus, Status
+from libs.monitoring.status import OpenPurchase, PartitionStatus, ProcessStatus, Status
 from libs.views.generations.generations import ProjectionName
 from libs.views.votes.reply_types import PartitionState
 from tests.libs.monitoring.partition_rows import a_partition
@@ -68,3 +68,14 @@ async def test_an_error_in_place_of_metrics_is_not_read_as_metrics() -> None:
         failed = host.respond("/failed", b"Internal Server Error", "500 Internal Server Error")
         assert await failing_tasks([failed]) == []
         assert await failing_tasks([failed, working]) == ["purchases"]
+
+
+async def test_a_process_whose_loop_stood_still_is_a_problem_with_the_route() -> None:
+    page = f'{LOOP_STALL}{{route="none"}} 0.2\n{LOOP_STALL}{{route="/contests"}} 2.31\n'
+    async with open_host() as host:
+        seconds, route = await longest_stall([host.respond("/metrics", page.encode())])
+    part = ProcessStatus("gateway", 1, alive=True, stall_s=seconds, stalled_in=route)
+    (problem,) = problems_of(Status(NOW_S * 1000, [], [part], ()))
+    assert (problem.kind, problem.where) == ("loop", "gateway")
+    assert problem.detail == "kept all requests waiting for 2.3 s, by one to /contests"
+    assert problems_of(Status(NOW_S * 1000, [], [replace(part, stall_s=0.9)], ())) == []
