@@ -12,6 +12,8 @@ from libs.tally.events import Event as VoteEvent
 from libs.tally.events import Fence, Rating, VoteCast
 
 DEPRECATED: Final = ConfigDict(json_schema_extra={"deprecated": True})
+DEFERRED: Final = ConfigDict(defer_build=True)
+"""Builds validators at their first use: not every process decodes every log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +95,8 @@ class Codec(Generic[E]):
     def __init__(self, union: Any, upcasts: Mapping[type, Callable[[Any], E]] = NOTHING) -> None:
         tagged: Any = Annotated[Union[union, *upcasts], Field(discriminator="type")]
         self._upcasts = upcasts
-        self._one: TypeAdapter[E] = TypeAdapter(tagged)
-        self._many: TypeAdapter[list[E]] = TypeAdapter(list[tagged])
+        self._one: TypeAdapter[E] = TypeAdapter(tagged, config=DEFERRED)
+        self._many: TypeAdapter[list[E]] = TypeAdapter(list[tagged], config=DEFERRED)
 
     def encode(self, event: E) -> bytes:
         return _encode(event)

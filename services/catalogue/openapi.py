@@ -129,15 +129,19 @@ def created(row: Resource, description: str = "Created.") -> Schema:
     return answer | {"headers": answer["headers"] | LOCATION | REPLAYED}
 
 
-def bodies(row: Resource) -> dict[str, Schema]:
-    """Return the request bodies by handler."""
-    content = {"application/json": {"schema": request_schema(row)}}
-    body = {"requestBody": limited({"required": True, "content": content}, row.body_bytes)}
-    return {"create": body, "place": body, "patch": {"requestBody": limited(patch_body(row), row.body_bytes)}}
+def operation(handler: str, row: Resource) -> Schema:
+    """Return the handler's request body and responses."""
+    described: Schema = {"responses": {str(status): each for status, each in responses(row)[handler].items()}}
+    if handler == "patch":
+        return described | {"requestBody": limited(patch_body(row), row.body_bytes)}
+    if handler in ("create", "place"):
+        content = {"application/json": {"schema": request_schema(row)}}
+        return described | {"requestBody": limited({"required": True, "content": content}, row.body_bytes)}
+    return described
 
 
 def responses(row: Resource) -> dict[str, dict[int | str, Schema]]:
-    """Return the responses by handler; the first one is the handler's usual success."""
+    """Return the responses by handler."""
     changed, singular = ("not_found", "in_use"), row.singular.replace("_", " ")
     replaced = record_answer(row, "Replaced as a whole; only `created` is kept.")
     page = {

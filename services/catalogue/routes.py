@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
@@ -191,11 +192,15 @@ def build_router(
 
     Without `by_votes`, participants cannot be listed by votes.
     """
-    router = APIRouter(route_class=TypedRoute)
+    router = APIRouter()
     for row in record_service.table.values():
         if row.operations:
             _Routes(row, record_service, auth, enrichers.get(row.name), by_votes).add_to(router)
     return router
+
+
+STATUS: Final = {"create": 201, "place": 201, "delete": 204}
+"""The status of success by handler, other than 200."""
 
 
 class _Routes:
@@ -233,22 +238,21 @@ class _Routes:
             "patch": f"Change {with_article}",
             "delete": f"Delete {with_article}",
         }
-        responses, bodies = openapi.responses(row), openapi.bodies(row)
         for handler in self._handlers():
             name = handler.__name__
             if ("list" if name == "page" else name) in row.operations:
                 path, method = places[name]
-                router.add_api_route(
+                route = TypedRoute(
                     path,
                     handler,
                     methods=[method],
                     summary=summaries[name],
                     tags=[row.name],
                     operation_id=openapi.operation_id(name, row),
-                    responses=responses[name],
-                    status_code=next(iter(responses[name])),  # type: ignore[arg-type]
-                    openapi_extra=bodies.get(name, {}),
+                    status_code=STATUS.get(name, 200),
+                    describe=partial(openapi.operation, name, row),
                 )
+                router.routes.append(route)
 
     def _handlers(self) -> Sequence[Callable[..., Awaitable[Response]]]:
         row, service = self._row, self._record_service

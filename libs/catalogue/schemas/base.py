@@ -134,7 +134,7 @@ class Members(BaseModel):
     it has read.
     """
 
-    model_config = ConfigDict(extra="forbid", strict=True, serialize_by_alias=True)
+    model_config = ConfigDict(extra="forbid", strict=True, serialize_by_alias=True, defer_build=True)
     ignored: ClassVar[frozenset[str]] = frozenset({"key", "created", "updated"})
 
     @model_validator(mode="before")

@@ -1,5 +1,6 @@
 """OpenAPI document of an app: the routers' descriptions, deduplicated components and required permissions."""
 
+import asyncio
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, Final
@@ -13,6 +14,7 @@ from starlette.responses import Response
 from libs.web.documents.docs_pages import DOCUMENT
 from libs.web.documents.openapi import CODES, COMPONENT, MAX_BYTES, PERMISSION, Schema, limit_answers, problem
 from libs.web.door.rate_limits import NEVER_LIMITED
+from libs.web.door.typed_routes import TypedRoute
 from libs.web.errors import TABLE
 from libs.web.server.asgi_routes import PlainRoute
 
@@ -54,17 +56,21 @@ class DocumentedApp(FastAPI):
     def __init__(self, **options: Any) -> None:
         super().__init__(openapi_url=None, docs_url=None, redoc_url=None, **options)
         self._document: bytes | None = None
+        self._building = asyncio.Lock()
         self.router.routes.append(PlainRoute(DOCUMENT, self._send_document, include_in_schema=False))
 
     async def _send_document(self, _: Request) -> Response:
-        """Respond with the same bytes: writing takes 10 ms, and clients that read nothing share them."""
-        if self._document is None:
-            self._document = orjson.dumps(self.openapi())
+        """Respond with the same bytes: the first request builds them, and clients that read nothing share them."""
+        async with self._building:
+            if self._document is None:
+                self._document = await asyncio.to_thread(lambda: orjson.dumps(self.openapi()))
         return Response(self._document, media_type="application/json")
 
     def openapi(self) -> Schema:
         if self.openapi_schema is None:
             for route in self.routes:
+                if isinstance(route, TypedRoute):
+                    route.complete_description()
                 if isinstance(route, APIRoute):
                     route.operation_id = route.operation_id or route.name
                     route.summary = _titled(route, route.summary or route.name.replace("_", " ").capitalize())

@@ -95,19 +95,32 @@ class JsonBody(Generic[T]):
 class TypedRoute(APIRoute):
     """Documents the `Permitted` and `JsonBody` parameters of its handler, which are checked in their order.
 
-    Of a handler that returns a `Response`, only the declared bodies are documented.
+    Of a handler that returns a `Response`, only the declared bodies are documented. `describe` returns further
+    members of the operation.
     """
 
-    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+    def __init__(
+        self,
+        path: str,
+        endpoint: Callable[..., Any],
+        *,
+        describe: Callable[[], Schema] | None = None,
+        **options: Any,
+    ) -> None:
         if signature(endpoint).return_annotation is Response and not options.get("response_model"):
             options["response_class"] = Response
         super().__init__(path, endpoint, **options)
-        declared = [each.call for each in self.dependant.dependencies]
-        kinds = [type(each) for each in declared if isinstance(each, Permitted | JsonBody)]
+        self._declared = [each.call for each in self.dependant.dependencies]
+        self._describe = describe
+        kinds = [type(each) for each in self._declared if isinstance(each, Permitted | JsonBody)]
         if Permitted in kinds[1:]:
             raise TypeError(f"{endpoint.__name__}: the permission must come before the body, which needs it")
-        for entry in _documented(declared):
-            self.openapi_extra = (self.openapi_extra or {}) | entry
+
+    def complete_description(self) -> None:
+        """Add to the operation what needs models' JSON schemas: they took a fifth of a gateway's start."""
+        self.openapi_extra = (self.openapi_extra or {}) | ({} if self._describe is None else self._describe())
+        for entry in _documented(self._declared):
+            self.openapi_extra |= entry
 
 
 def _documented(declared: list[Callable[..., Any] | None]) -> Iterator[Schema]:
