@@ -11,9 +11,10 @@ from pydantic import BaseModel, ConfigDict
 from libs.contracts.catalogue_events import ApiKey
 from libs.contracts.limits import COMMAND_BODY
 from libs.contracts.validation import checked
-from libs.web.documents.openapi import PERMISSION
+from libs.web.documents.openapi_document import DocumentedApp
 from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from libs.web.errors import Unauthorized, handle_errors
+from tests.support.openapi import resolved
 from tests.support.voting import code
 
 
@@ -49,19 +50,27 @@ def app() -> FastAPI:
     async def order(caller: Seller, sent: Form) -> dict[str, Any]:
         return {"account": caller.account, "count": sent.form.count, "bytes": len(sent.content)}
 
-    app = FastAPI()
+    app = DocumentedApp(title="t")
     handle_errors(app)
-    app.include_router(router)
+    app.router.routes.extend(router.routes)
     return app
 
 
 def test_the_document_has_the_permission_and_the_body_of_the_signature(app: FastAPI) -> None:
-    operation = app.openapi()["paths"]["/orders"]["post"]
-    assert operation[PERMISSION] == "orders:write"
+    document = app.openapi()
+    operation = document["paths"]["/orders"]["post"]
+    assert operation["description"] == "Needs the permission `orders:write`."
     assert operation["requestBody"]["required"]
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
-    assert set(schema["properties"]) == {"count", "title"}
+    assert set(resolved(document, schema)["properties"]) == {"count", "title"}
     assert "parameters" not in operation
+
+
+def test_schemas_are_built_for_the_document_and_not_at_the_start(app: FastAPI) -> None:
+    [route] = [route for route in app.routes if isinstance(route, TypedRoute)]
+    assert not route.openapi_extra
+    app.openapi()
+    assert route.openapi_extra
 
 
 async def test_the_key_is_checked_before_the_body_and_all_faults_of_a_body_are_named(app: FastAPI) -> None:
