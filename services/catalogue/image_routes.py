@@ -86,8 +86,8 @@ def titled(path: str, body: Document, others: Iterable[Problem] = ()) -> Documen
 
     Raises `ValidationFailed` with all problems of the body, `others` first.
     """
-    unknown = sorted(body.keys() - MEMBERS - IGNORED)
-    problems = [*others, *(Problem(f"/{name}", "is not accepted with a picture") for name in unknown)]
+    unknown = body.keys() - MEMBERS - IGNORED
+    problems = [*others, *(Problem(f"/{name}", "is not accepted with a picture") for name in sorted(unknown))]
     checked(Image, {name: value for name, value in body.items() if name not in unknown}, problems)
     name = NOT_IN_TITLES.sub("", PurePosixPath(path.replace("\\", "/")).stem)[:MAX_TITLE]
     return {"title": name} | body if name else body
