@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context
-from functools import partial
 from itertools import pairwise, repeat
 from typing import Any, Final, Protocol
 
@@ -141,43 +140,26 @@ class GroupCommit:
 
     async def _reserve(self, group: Group) -> Mapping[int, Replies]:
         """Return the replies of each partition: not to overdue votes, which are answered, and to held ones."""
-        started = time.perf_counter()
-        runs = [run for its in group.parts.values() for run in its]
-        requests = {
-            partition: [run.request for run in its if run.request is not None]
-            for partition, its in group.parts.items()
-        }
-        call = asyncio.ensure_future(self._views.reserve_together([*requests.items()]))
-        await self._wait(call, runs)
-        if not call.done():
-            call.add_done_callback(partial(self._release_overdue, group, requests))
-            return {}
-        self._queue.reserved(group)
+        started, requests = time.perf_counter(), group.requests
+        answers: Sequence[Sequence[Reserved] | Exception]
         try:
-            answers = [_recovering()] * len(requests) if call.cancelled() else call.result()
+            answers = await self._views.reserve_together([*requests.items()])
             RESERVE_SECONDS.observe(time.perf_counter() - started)
-            return {
-                partition: self._replies(its, requests[partition], answer)
-                for (partition, its), answer in zip(group.parts.items(), answers, strict=True)
-            }
         except Exception as error:
-            return {-1: [(run, error) for run in runs if run.request is not None]}  # in no partition any more
-
-    async def _wait(self, call: "asyncio.Future[Any]", runs: Sequence[Run]) -> None:
-        """Wait for a group's reservations. Votes whose deadline passes before are answered."""
-        while runs and not call.done():
-            wait_s = min(run.reserve_deadline for run in runs) - runs[0].loop.time()
-            await asyncio.wait((call,), timeout=max(0.0, wait_s))
-            if not call.done():
-                now = runs[0].loop.time()
-                for run in [run for run in runs if run.reserve_deadline <= now]:
-                    self._give_up(run)
-                runs = [run for run in runs if run.reserve_deadline > now]
+            answers = [error] * len(requests)
+        finally:
+            self._queue.reserved(group)
+        return {
+            partition: self._replies(runs, requests[partition], its)
+            for (partition, runs), its in zip(group.parts.items(), answers, strict=True)
+        }
 
     def _replies(
         self, runs: Sequence[Run], requests: Sequence[Request], answers: Sequence[Reserved] | Exception
     ) -> Replies:
         """Return the replies to the votes of one partition."""
+        if not isinstance(answers, Exception) and len(answers) != len(runs):
+            answers = ValueError(f"{len(answers)} answers to {len(runs)} requests")
         if isinstance(answers, Exception):
             return [(run, answers) for run in runs if run.request is not None]
         replies = list[tuple[Run, Any]]()
@@ -206,14 +188,6 @@ class GroupCommit:
         if run.context is not None and self._tracing is not None:
             headers = run.context.run(self._tracing.headers)
         return Record(vote_codec.encode(event), event.voter.encode(), headers)
-
-    def _release_overdue(self, group: Group, requests: Mapping[int, Sequence[Request]], call: Any) -> None:
-        """Release what a call has reserved after the deadlines of all its votes."""
-        self._queue.reserved(group)
-        if call.cancelled() or call.exception() is not None:
-            return
-        for (partition, runs), answers in zip(group.parts.items(), call.result(), strict=True):
-            self._replies(runs, requests[partition], answers)
 
     def _release(self, run: Run, request: Request, reserved: Reserved) -> None:
         """Release a reservation whose vote was overdue, so it is never recorded, and its use of a limit."""
@@ -376,7 +350,10 @@ class _Confirmations:
             for gates in servers.values()
             for at in range(0, len(gates), CONFIRMED_PARTITIONS)
         ]
-        await asyncio.gather(*(self._confirm(gates, asked) for gates in calls))
+        if len(calls) == 1:
+            await self._confirm(calls[0], asked)
+        else:
+            await asyncio.gather(*(self._confirm(gates, asked) for gates in calls))
 
     async def _confirm(
         self,

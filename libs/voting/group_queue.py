@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
-from typing import Final
+from typing import Any, Final
 
 from libs.concurrency.tasks import loop_time
 from libs.voting.protocol_run import Run
@@ -28,11 +28,20 @@ SWEEP_S: Final = 0.1
 class Group:
     """Votes that one call reserves, by partition: those of a partition are appended as one batch."""
 
-    __slots__ = ("parts", "server")
+    __slots__ = ("parts", "requests", "server")
 
     def __init__(self, server: "_Server", parts: dict[int, list[Run]]) -> None:
         self.server = server
         self.parts = parts
+        self.requests: dict[int, list[Any]] = {
+            partition: [run.request for run in runs] for partition, runs in parts.items()
+        }
+        """The requests of its votes. A vote that is given up meanwhile has none any more, or another one."""
+
+    def overdue(self, now: float) -> list[Run]:
+        """Return the votes that still wait for their reservation, and should not any more."""
+        runs = (run for its in self.parts.values() for run in its)
+        return [run for run in runs if run.request is not None and run.reserve_deadline <= now]
 
 
 class _Server:
@@ -43,7 +52,7 @@ class _Server:
     def __init__(self) -> None:
         self.votes: dict[int, deque[Run]] = {}
         self.size = 0
-        self.in_flight = 0
+        self.in_flight: list[Group] = []
         """Groups that are being reserved."""
         self.is_released = False
         """True if its votes wait for no further ones, until the queue is empty."""
@@ -57,7 +66,7 @@ class _Server:
         """Return whether a group can start. One that could have more votes waits until none is in flight."""
         if not self.in_flight:
             return self.size > 0
-        return self.size >= GROUP_VOTES and self.in_flight < GROUPS
+        return self.size >= GROUP_VOTES and len(self.in_flight) < GROUPS
 
     def take_group(self) -> Group:
         """Remove as many votes from the queue as one call may reserve.
@@ -105,7 +114,7 @@ class GroupQueue:
         give_up: Callable[[Run], None],
         clock: Callable[[], float] = loop_time,
     ) -> None:
-        """`start` carries a group on; `give_up` replies to a vote whose `reserve_deadline` has passed here."""
+        """`start` carries a group on, and calls `reserved`; `give_up` replies to an overdue vote."""
         self._server_of = server_of
         self._start = start
         self._give_up = give_up
@@ -138,7 +147,7 @@ class GroupQueue:
 
     def reserved(self, group: Group) -> None:
         """Note that a group's reservations have ended: the next ones can start."""
-        group.server.in_flight -= 1
+        group.server.in_flight.remove(group)
         self._start_groups(group.server)
 
     def end(self, run: Run) -> None:
@@ -175,7 +184,7 @@ class GroupQueue:
     def _start_groups(self, server: _Server) -> None:
         while server.is_released and server.is_ready:
             group = server.take_group()
-            server.in_flight += 1
+            server.in_flight.append(group)
             server.is_released = server.size > 0
             self._started_at = self._clock()
             for runs in group.parts.values():
@@ -193,11 +202,14 @@ class GroupQueue:
             self._timer = None
 
     def _sweep(self) -> None:
-        """Give up overdue votes."""
-        loop, overdue = asyncio.get_running_loop(), list[Run]()
+        """Give up overdue votes. Queued ones are never sent; the outcome of those in flight is unknown."""
+        loop, overdue, is_busy = asyncio.get_running_loop(), list[Run](), False
         for server in self._servers.values():
-            overdue += server.take_overdue(loop.time())
-        self._waiting -= len(overdue)
-        self._sweeper = loop.call_later(SWEEP_S, self._sweep, context=Context()) if self._waiting else None
+            queued = server.take_overdue(loop.time())
+            self._waiting -= len(queued)
+            overdue += queued
+            overdue += [run for group in server.in_flight for run in group.overdue(loop.time())]
+            is_busy = is_busy or server.size > 0 or bool(server.in_flight)
+        self._sweeper = loop.call_later(SWEEP_S, self._sweep, context=Context()) if is_busy else None
         for run in overdue:
             self._give_up(run)

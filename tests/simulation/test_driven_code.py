@@ -67,7 +67,7 @@ NOT_DRIVEN: Final[dict[str, str]] = {
     "services.projector.app:run": "opens clients of real servers",
     "services.projector.supervision:Startup.check": "health checks",
     "services.projector.supervision:Startup.end": "opens clients of real servers",
-    "libs.voting.group_commit:GroupCommit.{_release,_release_overdue,_take_back}": (
+    "libs.voting.group_commit:GroupCommit.{_release,_take_back}": (
         "rare: a reservation whose caller has timed out"
     ),
     "libs.voting.protocol_driver:_recovering": "an answer to a request whose time is over",

@@ -16,7 +16,7 @@ NEVER_S = 3600.0
 
 def a_run(number: int) -> Any:
     return SimpleNamespace(
-        number=number, partition=0, is_counted=False, joins=False, reserve_deadline=float("inf")
+        number=number, partition=0, is_counted=False, joins=False, request=None, reserve_deadline=float("inf")
     )
 
 
