@@ -50,6 +50,7 @@ from libs.web.door.typed_routes import (
     JsonBody,
     Limit,
     ListPage,
+    MergePatch,
     Next,
     Permitted,
     Sent,
@@ -381,7 +382,7 @@ def account_router(auth: Authenticator, records: RecordService) -> APIRouter:
     router = APIRouter(tags=["account"], route_class=TypedRoute)
     Reader = Annotated[ApiKey, Depends(Permitted(auth, "content:read", "results:read"))]
     Writer = Annotated[ApiKey, Depends(Permitted(auth, "content:write"))]
-    Changes = Annotated[Sent[Document], Depends(JsonBody(AccountSettings, ACCOUNTS.body_bytes, dict))]
+    Changes = Annotated[Document, Depends(MergePatch(AccountSettings, ACCOUNTS.body_bytes))]
 
     @router.get(
         PATH,
@@ -412,7 +413,7 @@ def account_router(auth: Authenticator, records: RecordService) -> APIRouter:
         image; the legacy test environment has no settings.
         """
         account = caller.account
-        stored = await records.patch(ACCOUNTS, account, ACCOUNT_KEY, changes.form, fits(if_match), creates=True)
+        stored = await records.patch(ACCOUNTS, account, ACCOUNT_KEY, changes, fits(if_match), creates=True)
         return _shown(account, stored)
 
     return router

@@ -17,6 +17,7 @@ from libs.web.documents.openapi import (
     json_schema,
     limited,
     named,
+    patch_body,
     problems,
     written,
 )
@@ -68,15 +69,6 @@ def listed(row: Resource) -> Schema:
     data = {"type": "array", "items": read(row), "description": "Newest first, unless `order` says otherwise."}
     name = f"{row.schema.__name__}Page"
     return named(name, page | {"title": name, "properties": page["properties"] | {"data": data}})
-
-
-def patch_body(row: Resource) -> Schema:
-    """Describe the PATCH body: any members; an object is merged into its member, so none is required."""
-    schema = request_schema(row)
-    if schema.pop("required", None) is not None:
-        schema[COMPONENT] = f"schemas/{row.schema.__name__}Patch"
-    content = {"schema": schema, "example": dict(list(row.example.items())[:1])}
-    return {"required": True, "content": {"application/merge-patch+json": content, "application/json": content}}
 
 
 def answer(model: type[BaseModel], description: str) -> Schema:
@@ -133,7 +125,8 @@ def operation(handler: str, row: Resource) -> Schema:
     """Return the handler's request body and responses."""
     described: Schema = {"responses": {str(status): each for status, each in responses(row)[handler].items()}}
     if handler == "patch":
-        return described | {"requestBody": limited(patch_body(row), row.body_bytes)}
+        first = dict(list(row.example.items())[:1])
+        return described | {"requestBody": patch_body(row.schema, row.body_bytes, example=first)}
     if handler in ("create", "place"):
         content = {"application/json": {"schema": request_schema(row)}}
         return described | {"requestBody": limited({"required": True, "content": content}, row.body_bytes)}

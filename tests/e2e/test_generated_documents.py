@@ -3,11 +3,13 @@
 import os
 import re
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
 
 from libs.catalogue.contests.contest_mapper import phase_of
+from libs.catalogue.schemas.base import merge_patch
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from libs.tally.contest import Phase
@@ -137,6 +139,77 @@ def test_operations_have_names_that_become_methods_of_clients() -> None:
     names = [each["operationId"] for path in read_tracked()["paths"].values() for each in path.values()]
     assert sorted(set(names)) == sorted(names)
     assert [name for name in names if not re.fullmatch(r"[a-z]+(_[a-z]+)+", name)] == []
+
+
+def schemas_within(document: dict[str, Any], value: dict[str, Any], is_item: bool = False) -> Iterator[Any]:
+    """Every schema of a body with whether it is within a list, whose items a merge patch does not merge."""
+    value = resolved(document, value)
+    yield value, is_item
+    for choice in value.get("anyOf", []) + value.get("allOf", []) + list(value.get("properties", {}).values()):
+        yield from schemas_within(document, choice, is_item)
+    if "items" in value:
+        yield from schemas_within(document, value["items"], is_item=True)
+
+
+def patch_bodies(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The schemas of all PATCH bodies by their component's name."""
+    operations = [methods["patch"] for methods in document["paths"].values() if "patch" in methods]
+    contents = [content for each in operations for content in each["requestBody"]["content"].values()]
+    return {
+        content["schema"]["$ref"].rpartition("/")[2]: resolved(document, content["schema"]) for content in contents
+    }
+
+
+def test_a_patch_has_a_schema_of_its_own_without_defaults_and_required_members() -> None:
+    document = read_tracked()
+    bodies = patch_bodies(document)
+    assert {"ContestPatch", "ParticipantPatch", "FilePatch", "AccountSettingsPatch"} <= bodies.keys()
+    assert [name for name in bodies if not name.endswith("Patch")] == []
+    for name, body in bodies.items():
+        for schema, is_item in schemas_within(document, body):
+            assert "default" not in schema, name
+            assert is_item or "required" not in schema, name
+    contest = bodies["ContestPatch"]["properties"]
+    assert contest["title"]["type"] == ["string", "null"]
+    assert {"type": "null"} in contest["contest_config"]["anyOf"]
+
+
+def test_a_client_that_fills_in_defaults_changes_only_the_members_that_it_sets() -> None:
+    """As generated clients do: they send the default of each member of an object that they build."""
+    document = read_tracked()
+
+    def built(schema: dict[str, Any], members: dict[str, Any]) -> dict[str, Any]:
+        choices = schemas_within(document, {"anyOf": [schema]})
+        properties = next(choice["properties"] for choice, _ in choices if "properties" in choice)
+        defaults = {name: each["default"] for name, each in properties.items() if "default" in each}
+        return defaults | {
+            name: built(properties[name], value) if isinstance(value, dict) else value
+            for name, value in members.items()
+        }
+
+    stored = {"contest_type": "rating", "contest_config": {"free": {"max_contest": 7, "max_participant": 1}}}
+    changes = {"contest_config": {"free": {"max_participant": 5}}}
+    assert merge_patch(stored, built(patch_bodies(document)["ContestPatch"], changes)) == {
+        "contest_type": "rating",
+        "contest_config": {"free": {"max_contest": 7, "max_participant": 5}},
+    }
+
+
+def test_components_have_a_title_of_their_own_and_no_object_as_a_default() -> None:
+    schemas = read_tracked()["components"]["schemas"]
+    assert {name: schema["title"] for name, schema in schemas.items() if schema.get("title", name) != name} == {}
+
+    def object_defaults(value: Any, where: str) -> Iterator[str]:
+        if isinstance(value, dict):
+            if isinstance(value.get("default"), dict) and "properties" not in where.rpartition("/")[2]:
+                yield where
+            for name, item in value.items():
+                yield from object_defaults(item, f"{where}/{name}")
+        elif isinstance(value, list):
+            for item in value:
+                yield from object_defaults(item, where)
+
+    assert list(object_defaults(schemas, "")) == []
 
 
 def test_titles_are_unique_and_examples_fit_their_errors() -> None:

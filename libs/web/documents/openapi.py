@@ -205,6 +205,42 @@ def limited(request_body: Schema, max_bytes: int) -> Schema:
     return request_body | {"description": f"At most {max_bytes:,} bytes.", MAX_BYTES: max_bytes}
 
 
+def patch_body(model: type[BaseModel], max_bytes: int, **about: Any) -> Schema:
+    """Return the body of a JSON merge patch (RFC 7396) of a record; `about`, such as its `example`."""
+    content = {"schema": patch_schema(model), **about}
+    by_type = {"application/merge-patch+json": content, "application/json": content}
+    return limited({"required": True, "content": by_type}, max_bytes)
+
+
+def patch_schema(model: type[BaseModel]) -> Schema:
+    """Return the component of a merge patch: no member is required, and none has a default.
+
+    Generated clients send defaults, and would reset the members that they leave out. Items of lists keep their
+    required members, because a merge patch replaces lists as a whole.
+    """
+    schema = {name: value for name, value in json_schema(model).items() if name != "examples"}
+    return _mergeable(named(f"{model.__name__}Patch", schema, "Patch"))
+
+
+def _mergeable(schema: Schema, *, is_item: bool = False) -> Schema:
+    merged: Schema = {}
+    for name, value in schema.items():
+        match name:
+            case "default":
+                continue
+            case "required" if not is_item:
+                continue
+            case "properties":
+                merged[name] = {each: _mergeable(member, is_item=is_item) for each, member in value.items()}
+            case "items":
+                merged[name] = _mergeable(value, is_item=True)
+            case "anyOf" | "allOf":
+                merged[name] = [_mergeable(choice, is_item=is_item) for choice in value]
+            case _:
+                merged[name] = value
+    return merged
+
+
 def written(model: type[BaseModel]) -> Schema:
     """Return the component of a model's schema."""
     return named(model.__name__, json_schema(model))

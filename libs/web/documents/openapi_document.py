@@ -106,9 +106,13 @@ def described(document: Schema) -> Schema:
             operation["responses"] = dict(sorted(operation["responses"].items()))
     document["paths"] = dict(sorted(document["paths"].items(), key=lambda entry: _rank(entry[1], order)))
     components = document.pop("components", {}) | {"securitySchemes": KEY_SCHEMES}
-    for name in ("HTTPValidationError", "ValidationError"):
-        components.get("schemas", {}).pop(name, None)
-    document_: Schema = _with_references(document, components)
+    marked = [
+        {COMPONENT: f"schemas/{name}"} | schema
+        for name, schema in components.pop("schemas", {}).items()
+        if name not in ("HTTPValidationError", "ValidationError")
+    ]
+    document_: Schema
+    document_, *_ = _with_references([document, *marked], components)
     return document_ | {
         "components": {kind: dict(sorted(components[kind].items())) for kind in sorted(components)}
     }
@@ -189,13 +193,17 @@ def _with_references(value: Any, components: Schema) -> Any:
         for key, item in value.items()
         if key != COMPONENT
     }
-    for schema in (*found.get("properties", {}).values(), found.get("schema")):
+    for schema in (*found.get("properties", {}).values(), found.get("schema"), found.get("contentSchema")):
         if isinstance(schema, dict):
             schema.pop("title", None)  # pydantic's default repeats the name
+            if isinstance(schema.get("default"), dict):
+                del schema["default"]  # generators leave out the operations of such schemas
     found = _nullable(found)
     if place is None:
         return found
     kind, name = place.split("/", 1)
+    if "title" in found:
+        found["title"] = name  # generators name classes after it, so it must be unique
     if components.setdefault(kind, {}).setdefault(name, found) != found:
         raise ValueError(f"two different components have the name {place}")
     return {"$ref": f"#/components/{place}"}

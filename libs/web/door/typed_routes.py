@@ -16,11 +16,12 @@ from starlette.responses import Response
 
 from libs.contracts.catalogue_events import ApiKey
 from libs.contracts.validation import checked, explained
-from libs.web.documents.openapi import Schema, needs, takes
+from libs.web.documents.openapi import Schema, needs, patch_body, takes
 from libs.web.door.auth import Authenticator, require
 from libs.web.door.request_parsing import read_object
 
 T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 TIME: Final[dict[str, Any]] = {"format": "date-time"}
 
 IfMatch = Annotated[str | None, Header(alias="If-Match", description="Write only if the record has this ETag.")]
@@ -76,24 +77,37 @@ class Sent(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class JsonBody(Generic[T]):
-    """Dependency: the JSON body of at most `max_bytes`, documented as `model` and validated by it, or by `parse`.
+class JsonBody(Generic[M]):
+    """Dependency: the JSON body of at most `max_bytes`, documented as `model` and validated by it.
+
+    Raises `MalformedJson`, `UnsupportedMediaType`, `PayloadTooLarge` and `ValidationFailed`.
+    """
+
+    model: type[M]
+    max_bytes: int
+
+    async def __call__(self, request: Request) -> Sent[M]:
+        content, given = await read_object(request, self.max_bytes)
+        return Sent(content, checked(self.model, given))
+
+
+@dataclass(frozen=True, slots=True)
+class MergePatch:
+    """Dependency: a JSON merge patch of a `model`, which validates the record once it is merged.
 
     Raises `MalformedJson`, `UnsupportedMediaType`, `PayloadTooLarge` and `ValidationFailed`.
     """
 
     model: type[BaseModel]
     max_bytes: int
-    parse: Callable[[dict[str, Any]], T] | None = None
 
-    async def __call__(self, request: Request) -> Sent[T]:
-        content, given = await read_object(request, self.max_bytes)
-        form: Any = checked(self.model, given) if self.parse is None else self.parse(given)
-        return Sent(content, form)
+    async def __call__(self, request: Request) -> dict[str, Any]:
+        _, changes = await read_object(request, self.max_bytes)
+        return changes
 
 
 class TypedRoute(APIRoute):
-    """Documents the `Permitted` and `JsonBody` parameters of its handler, which are checked in their order.
+    """Documents the `Permitted`, `JsonBody` and `MergePatch` parameters of its handler, checked in their order.
 
     Of a handler that returns a `Response`, only the declared bodies are documented. `describe` returns further
     members of the operation.
@@ -112,7 +126,7 @@ class TypedRoute(APIRoute):
         super().__init__(path, endpoint, **options)
         self._declared = [each.call for each in self.dependant.dependencies]
         self._describe = describe
-        kinds = [type(each) for each in self._declared if isinstance(each, Permitted | JsonBody)]
+        kinds = [type(each) for each in self._declared if isinstance(each, Permitted | JsonBody | MergePatch)]
         if Permitted in kinds[1:]:
             raise TypeError(f"{endpoint.__name__}: the permission must come before the body, which needs it")
 
@@ -130,3 +144,5 @@ def _documented(declared: list[Callable[..., Any] | None]) -> Iterator[Schema]:
                 yield needs(each.permission)
             case JsonBody():
                 yield takes(each.model, each.max_bytes)
+            case MergePatch():
+                yield {"requestBody": patch_body(each.model, each.max_bytes)}
