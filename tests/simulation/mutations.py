@@ -150,7 +150,7 @@ MUTATIONS: Final = {
     "a pending vote is said to be none": _of(READS, 108)(
         "        if state.pending:\n            raise LedgerCatchingUp(UNDECIDED, retry_after_s=1)\n", ""
     ),
-    "a vote behind a shut gate is said to be none": _of(READS, 38)(
+    "a vote behind a shut gate is said to be none": _of(READS, 117)(
         "        if not state.progress.open:\n"
         "            raise LedgerCatchingUp(RECOVERING, retry_after_s=1)\n"
         "        raise NotFound",
