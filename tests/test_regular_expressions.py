@@ -71,7 +71,7 @@ def expressions() -> Iterator[Found]:
             given += [each.value for each in call.keywords if each.arg == "flags"]
             pattern, *flags = (evaluated(each, vars(module)) for each in given)
             pattern = pattern.decode("latin-1") if isinstance(pattern, bytes) else pattern
-            used = methods_called(name, texts.values()) if name else {function}
+            used = methods_called(name, texts.values()) if name and function == "compile" else {function}
             searches = not used or not used & FUNCTIONS <= ANCHORED
             yield Found(f"{path.relative_to(ROOT)}:{call.lineno}", pattern, sum(map(int, flags)), searches)
 
