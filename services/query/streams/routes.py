@@ -255,7 +255,7 @@ def public_stream_route(serve: PublicStream, end: Callable[[], None]) -> StreamR
 
 def _stream(name: str) -> Schema:
     example = (
-        'retry: 2000\n\nevent: phase\ndata: {"phase":"running","start":"2026-09-01T18:00:00.000000Z","end":null,'
+        'retry: 2000\nevent: phase\ndata: {"phase":"running","start":"2026-09-01T18:00:00.000000Z","end":null,'
         '"final":false,"sealed":false,"visibility":"shown","hidden":false,"is_public":true,"is_counting":true,"held_final":false,"show":{"state":"live","held_at":null,"revealed":0,"reveals":"counts","is_released":false,"released_at":null,'
         '"call_to_vote":{"is_shown":false,"url":null,"text":null},"message":null},"lag":{"records":0,"seconds":0},"updated":"2026-09-01T17:30:00.000000Z","server_time":"2026-09-01T18:30:00.000000Z"}\n\n'
         f'event: {name}\ndata: {{"contest_key":"...","count":42}}\nid: 5d41402abc4b2a76\n\n'

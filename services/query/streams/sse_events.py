@@ -4,15 +4,16 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import orjson
-from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
+from fastapi.sse import format_sse_event
 
 from libs.tally.contest import Phase
 from libs.tally.time_conversion import timestamp
 from services.query.streams.counting_lag import CountingLag
 
-RETRY: Final = format_sse_event(retry=2000)
-"""Sets the client's reconnection time, in ms."""
-PING: Final = KEEPALIVE_COMMENT
+RETRY: Final = b"retry: 2000\n"
+"""Begins a stream's first event: sets the client's reconnection time, in ms."""
+PING: Final = b": ping\n"
+"""A comment. No empty line ends either: some clients dispatch an event without data at each one."""
 GONE: Final = format_sse_event(event="gone", data_str="{}")
 
 

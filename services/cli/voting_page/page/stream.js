@@ -101,6 +101,9 @@ async function* events(body, cut) {
       const blocks = (rest + value).split(/\r?\n\r?\n/);
       rest = blocks.pop();
       for (const block of blocks) yield event(block);
+      const [pings] = /^(:.*\n)*/.exec(rest);
+      rest = rest.slice(pings.length);
+      if (pings) yield event("");
     }
   } finally {
     clearTimeout(watch);

@@ -35,7 +35,7 @@ async function heard(...attempts) {
 test("it asks again after an error, an end and a broken connection, with the version received last", async () => {
   const { received, lost, versions } = await heard(
     refused(503),
-    ["retry: 1\n\nevent: counts\nid: v1\nda", 'ta: {"count": 1}\n\n: ping\n\n'],
+    ["retry: 1\nevent: counts\nid: v1\nda", 'ta: {"count": 1}\n\n: ping\n'],
     new TypeError("network"),
     refused(429, 0.001),
     ['event: phase\ndata: {"hidden": true}\n\n'],

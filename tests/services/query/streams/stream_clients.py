@@ -28,11 +28,12 @@ class EndOfStream(Exception):
 
 @dataclass(frozen=True)
 class Event:
-    """`text` is the data as it came. What is no event (`retry`, a comment) is called so here."""
+    """`text` is the data as it came. A comment has the name ""."""
 
     name: str
     text: str = ""
     id: str | None = None
+    retry: str | None = None
 
     @property
     def data(self) -> Any:
@@ -47,18 +48,23 @@ class Stream:
         self._lines = response.aiter_lines()
 
     async def next(self, *names: str, within_s: float = DEADLINE_S) -> Event:
-        """The next event, or the next of these names. Raises `EndOfStream`, and `TimeoutError` if none comes."""
+        """The next event, or the next of these names, "" for a ping.
+
+        Raises `EndOfStream`, and `TimeoutError` if none comes.
+        """
         async with asyncio.timeout(within_s):
             while True:
                 event = await self._event()
-                if event.name in names or (not names and event.name not in ("retry", "")):
+                if event.name in names or (not names and event.name):
                     return event
 
     async def _event(self) -> Event:
         fields: dict[str, str] = {}
         async for line in self._lines:
+            if line.startswith(":"):
+                return Event("")
             if not line:
-                return Event(fields.get("event") or next(iter(fields)), fields.get("data", ""), fields.get("id"))
+                return Event(fields["event"], fields["data"], fields.get("id"), fields.get("retry"))
             name, _, value = line.partition(": ")
             fields[name] = value
         raise EndOfStream
