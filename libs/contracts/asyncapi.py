@@ -1,11 +1,13 @@
 """Builds the AsyncAPI document of the log: its topics and a message for every event in them."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from libs.contracts.catalogue_events import CatalogueEvent
 from libs.contracts.codec import OldEvent
+from libs.contracts.member_descriptions import MEMBERS, OF_ALL
 from libs.contracts.purchase_events import PurchasesEvent
 from libs.contracts.topics import Topic, catalogue_topic, purchases_topic, votes_topic
 from libs.tally.events import Event
@@ -16,10 +18,11 @@ DESCRIPTION: Final = (
     "Records are JSON; `type` names the event. The first record of each partition is LogCreated. "
     "Deprecated events are old versions: they stay readable and are no longer written."
 )
+_DOCSTRINGS: Final = ConfigDict(use_attribute_docstrings=True)
 EVENTS: Final[dict[str, TypeAdapter[Any]]] = {
-    "votes": TypeAdapter(Annotated[Event | OldEvent, Field(discriminator="type")]),
-    "catalogue": TypeAdapter(Annotated[CatalogueEvent, Field(discriminator="type")]),
-    "purchases": TypeAdapter(Annotated[PurchasesEvent, Field(discriminator="type")]),
+    "votes": TypeAdapter(Annotated[Event | OldEvent, Field(discriminator="type")], config=_DOCSTRINGS),
+    "catalogue": TypeAdapter(Annotated[CatalogueEvent, Field(discriminator="type")], config=_DOCSTRINGS),
+    "purchases": TypeAdapter(Annotated[PurchasesEvent, Field(discriminator="type")], config=_DOCSTRINGS),
 }
 """What the codecs decode, by the last part of the topic's name, in the order of the document."""
 KEYS: Final = {
@@ -38,6 +41,8 @@ def asyncapi_document(namespace: str, partitions: int, version: str) -> dict[str
         "purchases": purchases_topic(namespace, partitions),
     }
     unions = {name: union.json_schema(ref_template=SCHEMAS + "{model}") for name, union in EVENTS.items()}
+    for channel, union in unions.items():
+        _describe(union["$defs"], {**OF_ALL, **MEMBERS[channel]})
     schemas = {name: schema for union in unions.values() for name, schema in union["$defs"].items()}
     events = {
         channel: [option["$ref"].removeprefix(SCHEMAS) for option in union["oneOf"]]
@@ -56,6 +61,14 @@ def asyncapi_document(namespace: str, partitions: int, version: str) -> dict[str
             "schemas": dict(sorted(schemas.items())),
         },
     }
+
+
+def _describe(schemas: dict[str, Any], members: Mapping[str, str]) -> None:
+    """Describe the members that have no docstring of their own in their class."""
+    for schema in schemas.values():
+        for name, member in schema["properties"].items():
+            if "description" not in member:
+                member["description"] = members[name]
 
 
 def _channel(topic: Topic, description: str, events: list[str]) -> dict[str, Any]:

@@ -19,15 +19,14 @@ Choices = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The cause of an event: for audits only, no rule reads it.
-
-    `kind` determines `name` and `origin`. `key`: the API key's id, and the stored part of the caller's address.
-    `upload_url`: the file's key, and the same. `command`: its name, and user@host. `process`: its name and host.
-    """
+    """The cause of an event: for audits only, no rule reads it."""
 
     kind: str
+    """`key`, `upload_url`, `command` or `process`."""
     name: str
+    """Id of the API key, key of the file, or name of the command or process."""
     origin: str = ""
+    """Stored part of the address of a `key` or `upload_url`, user@host of a `command`, host of a `process`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ from typing import get_args
 
 import pytest
 
-from libs.contracts.asyncapi import asyncapi_document
+from libs.contracts.asyncapi import EVENTS, asyncapi_document
 from libs.contracts.catalogue_events import CatalogueEvent
 from libs.contracts.codec import OldEvent, vote_codec
+from libs.contracts.member_descriptions import MEMBERS
 from libs.contracts.purchase_events import PurchasesEvent
 from libs.tally.events import Event, Fence
 
@@ -31,6 +32,25 @@ def test_a_channel_has_a_message_for_every_event_of_its_union(channel: str, unio
         assert message["name"] == name
         assert message["summary"]
         assert message["payload"]["$ref"].rpartition("/")[2] in DOCUMENT["components"]["schemas"]
+
+
+def test_every_member_of_every_event_is_described() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    members = {
+        f"{name}.{member}": each
+        for name, schema in schemas.items()
+        for member, each in schema["properties"].items()
+    }
+    assert len(members) > 200
+    assert [name for name, member in members.items() if not member.get("description")] == []
+    assert members["PurchaseCast.key"]["description"] != members["RecordCreated.key"]["description"]
+
+
+def test_members_are_described_that_events_have() -> None:
+    """A description that its log's events do not need is left over."""
+    for channel, union in EVENTS.items():
+        named = {member for schema in union.json_schema()["$defs"].values() for member in schema["properties"]}
+        assert MEMBERS[channel].keys() <= named
 
 
 def test_every_reference_leads_somewhere() -> None:

@@ -1,0 +1,110 @@
+"""Descriptions of the events' members for the AsyncAPI document: of those that mean the same throughout a log.
+
+A docstring of a member in its class takes precedence.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+OF_ALL: Final[Mapping[str, str]] = {
+    "type": "Names the event and its version.",
+    "log_id": "Random id of this log; another one means that the topic was created again.",
+    "store_id": "Id of the deployment's object store; null except in the first partition of the catalogue.",
+    "partitions": "Number of partitions of the votes; null where it is not recorded.",
+    "actor": "Who caused the event; for audits only.",
+}
+"""Of `type`, and of what all logs have."""
+
+_VOTES: Final[Mapping[str, str]] = {
+    "contest": "Key of the contest.",
+    "voter": "Pseudonym of the voter in the contest: an HMAC, never the id.",
+    "anonymous": "Whether the voter is identified by an anonymous id, not by a user id.",
+    "vote_id": "Id of the vote, unique for its voter; chosen by the client.",
+    "content": "Hash of the content of the vote's request.",
+    "source": "Source of the votes: `c-free`, `c-paid`, or the name of an external source.",
+    "choices": "Pairs of participant key and number of votes. Only a ballot has several: in the order of the "
+    "contest's positions, without those that are worth nothing.",
+    "accepted_at": "Time when the vote was accepted, in microseconds since 1970 UTC.",
+    "incarnation": "Fence epoch: after a fence with a higher one, a vote of a lower one never counts.",
+    "max_participant": "Most votes of the voter for one participant, from this source; -1 is unlimited.",
+    "max_contest": "Most votes of the voter in the contest, from this source; -1 is unlimited.",
+    "remaining_participant": "Votes left to the voter for the participant after this one; null if unlimited.",
+    "remaining_contest": "Votes left to the voter in the contest after this one; null if unlimited.",
+    "receipt": "Token by which the voter proves the vote.",
+    "form": "Kind of vote: `plain`, `rating` of one participant, or `ballot` that ranks participants.",
+    "rating": "The rating; null in other votes.",
+    "platform": "Platform of the voter's client; null if it is unknown.",
+    "address": "Pseudonym of the voter's IP address; null without one.",
+    "value": "The overall rating, in millionths.",
+    "sub_ratings": "Pairs of sub-rating id and value in millionths, sorted by id.",
+    "removed_at": "Time of the removal, in microseconds since 1970 UTC.",
+    "reason": "Why: of a removal, `voter` or `refund`; of a voiding, the operator's text.",
+    "participants": "Keys of the participants of the vote.",
+    "void": "Id of the operation that voided the vote.",
+    "voided_at": "Time of the voiding, in microseconds since 1970 UTC.",
+    "restored_at": "Time of the restoration, in microseconds since 1970 UTC.",
+    "report_id": "Id of the report: each is counted once.",
+    "mode": "`cumulative`: counts replace the previous ones; `delta`: they are added.",
+    "allow_decrease": "Whether a cumulative count may be lower than the previous one.",
+    "reported_at": "Time that the source gives, in microseconds since 1970 UTC; null without one.",
+    "seq": "Number of the contest's closing, from the first one up.",
+    "at_most": "Most waiting changes that the event applies; null: all.",
+    "after": "Fence epoch of the fence that must be current; null: any lower one.",
+    "run": "Id of the Valkey server run that requested the fence.",
+}
+_CATALOGUE: Final[Mapping[str, str]] = {
+    "account": "The account whose record or key it is.",
+    "command_id": "Id of the command: the same one takes effect at most once in 24 hours.",
+    "at": "Time at the writer, in microseconds since 1970 UTC.",
+    "content": "Hash of a request that has an idempotency key; empty without one.",
+    "resource": "Name of the resource, such as `contests`.",
+    "key": "Key of the record.",
+    "record": "The whole record, as JSON text.",
+    "parent": "Resource and key of the parent record; null without one.",
+    "contest": "Key of the contest whose configuration version the event raises; null: of none.",
+    "refs": "Resources and keys of the records that must exist and cannot be deleted meanwhile.",
+    "offers": "Kinds and ids of the record's parts that others can reference.",
+    "due": "Time of the contest's next check, in microseconds since 1970 UTC; null: none.",
+    "sort_key": "Text that orders the record among those of its parent; empty: not in that order.",
+    "expected_version": "Version (offset of the last change) that the record must have; null: any, or new.",
+    "expected_parent": "Version of the parent for which the deletion was checked; null: not checked.",
+    "expected_config": "Configuration version of the contest on which the closing is based.",
+    "writes": "The writes, which take effect together or not at all.",
+    "key_id": "Id of the API key.",
+    "sha256": "SHA-256 of the API key, in hexadecimal digits.",
+    "permissions": "Permissions of the API key.",
+    "rules": "Restrictions of the API key.",
+    "name": "Name of the API key.",
+    "expires": "Time from which the API key is refused, in microseconds since 1970 UTC; null: never.",
+    "keeps_descendants": "Whether the keys that descend from it stay.",
+    "action": "Name of the operator's action.",
+    "arguments": "Arguments of the action, without secrets and voters' ids.",
+}
+_PURCHASES: Final[Mapping[str, str]] = {
+    "account": "The account to which the purchase belongs.",
+    "key": "Key of the purchase: HMAC of the purchase token under the account's secret.",
+    "at": "Time at the writer, in microseconds since 1970 UTC.",
+    "user": "Pseudonym of the buyer within the account.",
+    "sealed": "Id of the buyer and purchase token, encrypted under the account's secret.",
+    "kind": "The purchase's `type` in the API, such as `vote`.",
+    "vote": "The purchased votes; null if the purchase has none.",
+    "contest_key": "Key of the contest.",
+    "participant_key": "Key of the participant.",
+    "count": "Number of votes.",
+    "package_key": "Key of the package; null if not reported.",
+    "shop_key": "Key of the shop; null if not reported.",
+    "price": "Price in the smallest unit of the currency; null if not reported.",
+    "purchase_platform": "Name of the payment platform; null if not reported.",
+    "subscription": "State of the subscription; null without one.",
+    "is_auto_renew": "Whether the subscription renews by itself; null if not reported.",
+    "grace_end": "End of the time of grace, in microseconds since 1970 UTC; null if not reported.",
+    "expiration": "End of the subscription, in microseconds since 1970 UTC; null if not reported.",
+    "access": "Whether the subscription gives access, as reported; null if not reported.",
+    "reported_at": "The platform's time of the state, in microseconds since 1970 UTC; null if not reported.",
+    "anonymous": "Whether the buyer has no user id.",
+    "accepted_at": "Time when the votes were accepted, in microseconds since 1970 UTC.",
+    "code": "Code of the error.",
+    "reason": "Text of the error.",
+}
+MEMBERS: Final = {"votes": _VOTES, "catalogue": _CATALOGUE, "purchases": _PURCHASES}
+"""By the log, as in the AsyncAPI document."""
