@@ -81,6 +81,18 @@ class HostSettings(TelemetrySettings):
         description="Requests per second without a key per address (IPv6: per /64), over 10 s; 0: no limit. "
         "More: 429.",
     )
+    rate_bytes_per_key: int = Field(
+        4 << 20,
+        ge=0,
+        description="Bytes of bodies per second of a key, except votes and files, over 10 s; 0: no limit, as for "
+        "a key whose own rate is 0. More: 429.",
+    )
+    rate_bytes_per_address: int = Field(
+        1 << 20,
+        ge=0,
+        description="Bytes of bodies per second without a key per address, except files, over 10 s; 0: no limit. "
+        "More: 429.",
+    )
     rate_failures_per_address: int = Field(
         10,
         ge=0,

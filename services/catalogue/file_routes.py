@@ -33,7 +33,7 @@ from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.web.documents.openapi import UNCHANGED, Schema, limited, needs, problems
 from libs.web.door.auth import Authenticator, headers_of, require
-from libs.web.door.rate_limits import charge_unauthenticated
+from libs.web.door.rate_limits import charge_unauthenticated, stream_uncounted
 from libs.web.door.request_parsing import stream_body
 from libs.web.door.typed_routes import IdempotencyKey, IfMatch, IfNoneMatch, Permitted, TypedRoute
 from libs.web.errors import Unauthorized, UnsupportedMediaType
@@ -348,6 +348,7 @@ def file_content_router(
             raise UnsupportedMediaType("Send the bytes without Content-Encoding.")
         if "content-range" in request.headers:
             raise ValidationFailed([Problem("", "Content-Range is not supported: send all bytes at once")])
+        stream_uncounted(request.scope)
         stored = await files.put(
             account, file_key, stream_body(headers_of(request.scope), request.receive, max_bytes), signed
         )

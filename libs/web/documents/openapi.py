@@ -150,17 +150,21 @@ LIMIT_HEADERS: Final[Schema] = {
     **response_header(
         "RateLimit",
         "A list (RFC 9651) of one item, as in draft-ietf-httpapi-ratelimit-headers-10: the name of the policy "
-        "that counted the request, with the requests left (`r`) and the seconds until the quota resets "
+        "that counted the request, with the requests or bytes left (`r`) and the seconds until the quota resets "
         '(`t`): `"key";r=49;t=7`. Sent with every response to a counted request.',
     ),
     **response_header(
         "RateLimit-Policy",
         "A list (RFC 9651) of one item, as in the same draft: the policy's name (`key`, `address` or `failures`), "
-        'with its quota of requests (`q`) in a window of seconds (`w`): `"key";q=50;w=10`.',
+        'with its quota of requests (`q`) in a window of seconds (`w`): `"key";q=50;w=10`. The answer to a body '
+        'that is refused names `key-bytes` or `address-bytes`, with a quota of bytes (`qu="content-bytes"`).',
     ),
     **response_header("Retry-After", "Seconds to wait before the next attempt."),
 }
-_TOO_MANY: Final = "Too many requests (`rate_limited`) of the API key, or of the IP address without a key."
+_TOO_MANY: Final = (
+    "Too many requests, or too many bytes of bodies (`rate_limited`), of the API key, or of the IP address "
+    "without a key."
+)
 
 
 def limit_answers(*, legacy: bool, has_body: bool) -> dict[str, Schema]:

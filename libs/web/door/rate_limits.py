@@ -1,12 +1,17 @@
-"""Rate limits: requests per key, requests without a key per address, and failed attempts per address.
+"""Rate limits: requests and bytes per key, or without a key per address, and failed attempts per address.
 
 Every request counts towards its key, or, if no key was authenticated, towards its address, whatever it sends. A
 request of a key also counts towards each key that it descends from, so a key gains no rate by making others.
 
-Requests are counted in windows of `WINDOW_S`. A process counts in memory and adds its count to counters shared by
-all processes in the background, a tenth of a quota at a time; only a request near its limit waits for the shared
-count. A caller far below its limit costs no round trip, and exceeds its quota by at most a tenth per process.
-While the shared counters are unavailable, each process uses its own.
+The bytes of a request's body count towards the same keys or address, except those of votes, which the capacity to
+record votes limits, and of files, which are stored as they arrive. A body is admitted while any of the quota is
+left, so a declared one that is larger than the quota is not refused for ever. A key whose own rate is 0 has no
+limit of bytes.
+
+Requests and bytes are counted in windows of `WINDOW_S`. A process counts in memory and adds its count to counters
+shared by all processes in the background, a tenth of a quota at a time; only a request near its limit waits for
+the shared count. A caller far below its limit costs no round trip, and exceeds its quota by at most a tenth per
+process. While the shared counters are unavailable, each process uses its own.
 """
 
 import asyncio
@@ -36,6 +41,15 @@ NEVER_LIMITED: Final = ("/livez", "/readyz", "/metrics")
 KEYLESS: Final = ("/public", "/media", "/dashboard", "/docs", "/redoc", "/openapi.json", "/asyncapi")
 """Prefixes of paths that, like `/`, need no key: requests are counted by address before they are served."""
 
+ALLOWED: Final = {
+    "key": "make {} requests",
+    "key-bytes": "send {} bytes in bodies",
+    "address": "make {} requests",
+    "address-bytes": "send {} bytes in bodies",
+    "failures": "make {} failed attempts",
+}
+"""What a policy limits, by its name."""
+
 REFUSED: Final = HTTP_REFUSALS.labels("rate")
 
 logger = logging.getLogger(__name__)
@@ -50,14 +64,14 @@ class SharedCounts(Protocol):
 
 @dataclass(slots=True)
 class Usage:
-    """Requests counted against one quota in one window."""
+    """Requests or bytes counted against one quota in one window."""
 
     kind: str
     name: str
     window: int
     quota: int
     own: int = 0
-    """Requests not yet added to the shared count."""
+    """Requests or bytes not yet added to the shared count."""
     under_way: int = 0
     shared: int = 0
     """The last known shared count."""
@@ -69,8 +83,9 @@ class Usage:
     def headers(self, now: float) -> list[tuple[bytes, bytes]]:
         """Return `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers-10)."""
         left, reset = max(0, self.quota - self.total), self.reset_s(now)
+        unit = b';qu="content-bytes"' if self.kind.endswith("-bytes") else b""
         return [
-            (b"ratelimit-policy", b'"%s";q=%d;w=%d' % (self.kind.encode(), self.quota, WINDOW_S)),
+            (b"ratelimit-policy", b'"%s";q=%d;w=%d%s' % (self.kind.encode(), self.quota, WINDOW_S, unit)),
             (b"ratelimit", b'"%s";r=%d;t=%d' % (self.kind.encode(), left, reset)),
         ]
 
@@ -126,7 +141,7 @@ class RateLimits:
         Raises `RateLimited`.
         """
         state = scope["state"]
-        if scope["path"] in NEVER_LIMITED or state.get("has_key") or state.get("rate") is not None:
+        if scope["path"] in NEVER_LIMITED or state.get("key") or state.get("rate") is not None:
             return
         usage = self._usage("address", self._proxies.network(scope), self._settings.rate_per_address)
         if usage is None or not self._begin(scope, [usage]):
@@ -135,6 +150,25 @@ class RateLimits:
             await self._charge([usage])
         except RateLimited:
             self._hint(scope)
+            raise
+
+    async def charge_body(self, scope: Scope, size: int) -> None:
+        """Count bytes of a body by the key that was authenticated, else by address. Raises `RateLimited`."""
+        state, settings = scope["state"], self._settings
+        key: ApiKey | None = state.get("key")
+        if state.get("is_streamed"):
+            return
+        if key is None:
+            network = self._proxies.network(scope)
+            found = [self._usage("address-bytes", network, settings.rate_bytes_per_address)]
+        else:
+            names = [name for name, rate in _rates(key) if rate != 0]
+            found = [self._usage("key-bytes", name, settings.rate_bytes_per_key) for name in names]
+        usages = [usage for usage in found if usage is not None]
+        try:
+            await self._charge(usages, size)
+        except RateLimited:
+            state["rate"] = min(usages, key=lambda usage: usage.quota - usage.total)
             raise
 
     def refuse_after_failures(self, scope: Scope) -> None:
@@ -158,10 +192,9 @@ class RateLimits:
 
     def _of_key(self, scope: Scope, key: ApiKey) -> list[Usage]:
         """Return the usages that a request of a key counts towards: its own, and those of its ancestors."""
-        scope["state"]["has_key"] = True
-        rates = [(key.key_id, key.rules.rate), *((ancestor.key_id, ancestor.rate) for ancestor in key.ancestors)]
+        scope["state"]["key"] = key
         default = self._settings.rate_per_key
-        usages = (self._usage("key", name, default if rate is None else rate) for name, rate in rates)
+        usages = (self._usage("key", name, default if rate is None else rate) for name, rate in _rates(key))
         return [usage for usage in usages if usage is not None]
 
     def _of_failures(self, scope: Scope) -> Usage | None:
@@ -194,31 +227,31 @@ class RateLimits:
         del scope["state"]["rate"]
         return False
 
-    def _take(self, usages: Sequence[Usage]) -> bool:
+    def _take(self, usages: Sequence[Usage], count: int = 1) -> bool:
         """Count in memory, towards all or none; False near a limit. Raises `RateLimited`."""
         is_near = False
         for usage in usages:
             if usage.total >= usage.quota:
                 raise self._refused(usage)
-            is_near = is_near or usage.total + 1 > NEAR * usage.quota
+            is_near = is_near or usage.total + count > NEAR * usage.quota
         if is_near and self._reads_shared:
             return False
         for usage in usages:
-            usage.own += 1
+            usage.own += count
             if self._reads_shared and usage.own >= STEP * usage.quota:
                 task = asyncio.ensure_future(self._add(usage, _begin_adding(usage)))
                 self._adding.add(task)
                 task.add_done_callback(self._adding.discard)
         return True
 
-    async def _charge(self, usages: Sequence[Usage]) -> None:
-        if self._take(usages):
+    async def _charge(self, usages: Sequence[Usage], count: int = 1) -> None:
+        if self._take(usages, count):
             return
         for usage in usages:
-            usage.own += 1
+            usage.own += count
         await asyncio.gather(*(self._add(usage, _begin_adding(usage)) for usage in usages))
         for usage in usages:
-            if usage.total > usage.quota:
+            if usage.total - count >= usage.quota:
                 raise self._refused(usage)
 
     @property
@@ -226,7 +259,7 @@ class RateLimits:
         return self._shared is not None and time.monotonic() >= self._away_until
 
     async def _add(self, usage: Usage, count: int) -> None:
-        """Add the requests under way to the shared count and read it; raises nothing."""
+        """Add what is under way to the shared count and read it; raises nothing."""
         assert self._shared is not None
         try:
             if not self._reads_shared:
@@ -245,10 +278,10 @@ class RateLimits:
         """Count a refusal and return its error."""
         REFUSED.inc()
         rate = usage.quota // WINDOW_S
-        caller = "This API key, or one that it descends from," if usage.kind == "key" else "This address"
-        unit = "failed attempts" if usage.kind == "failures" else "requests"
+        of_key = usage.kind.startswith("key")
+        caller = "This API key, or one that it descends from," if of_key else "This address"
         return RateLimited(
-            f"{caller} may make {rate} {unit} a second, {usage.quota} in {WINDOW_S} s.",
+            f"{caller} may {ALLOWED[usage.kind].format(rate)} a second, {usage.quota} in {WINDOW_S} s.",
             retry_after_s=usage.reset_s(self.clock()),
         )
 
@@ -264,10 +297,20 @@ class RateLimits:
 
 
 def _begin_adding(usage: Usage) -> int:
-    """Take the requests that are not yet added to the shared count; they are under way from now on."""
+    """Take what is not yet added to the shared count; it is under way from now on."""
     count, usage.own = usage.own, 0
     usage.under_way += count
     return count
+
+
+def _rates(key: ApiKey) -> list[tuple[str, int | None]]:
+    """Return the id and own rate of a key, and of those that it descends from."""
+    return [(key.key_id, key.rules.rate), *((ancestor.key_id, ancestor.rate) for ancestor in key.ancestors)]
+
+
+def stream_uncounted(scope: Scope) -> None:
+    """Leave the bytes of this request's body out of the rates: it is stored as it arrives, not parsed."""
+    scope["state"]["is_streamed"] = True
 
 
 def limits_of(scope: Scope) -> RateLimits | None:

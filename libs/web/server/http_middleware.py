@@ -13,6 +13,7 @@ from libs.telemetry.logs import REQUEST_ID
 from libs.web.door import cors
 from libs.web.door.rate_limits import RateLimits
 from libs.web.door.request_ids import HEADER, request_id
+from libs.web.door.request_parsing import declared_length
 from libs.web.errors import RateLimited, Scope, error_response, problem_response
 from libs.web.responses import NOT_SHARED
 from libs.web.server.asgi_routes import AsgiRoute, DirectRoute
@@ -44,8 +45,9 @@ class HttpMiddleware:
     Routes are declared without the trailing slash, on apps with `redirect_slashes=False`. Hot routes are served
     here, without the app's middleware. While one of `refusals` returns an error, only `ALWAYS_SERVED` is served.
     With `limits`, requests are counted during authentication; those that end without a key are counted here, and
-    refused before they are served if they have no credentials, else instead of their response. Without
-    `shows_operations`, routes for operators are 404. Pages of every origin may use the paths of `cors.py`.
+    refused before they are served if they have no credentials, else instead of their response. The bytes of
+    bodies are counted, except those of hot routes, which are votes. Without `shows_operations`, routes for
+    operators are 404. Pages of every origin may use the paths of `cors.py`.
     """
 
     def __init__(
@@ -77,7 +79,7 @@ class HttpMiddleware:
             scope, send = {**scope, "method": "GET"}, _without_body(send)
         REQUEST_ID.set(name)  # each request runs in its own task
         began, limits = time.perf_counter(), self.limits
-        open_methods = cors.methods_for_all(scope["path"])
+        open_methods, declared = cors.methods_for_all(scope["path"]), declared_length(scope["headers"])
         scope["state"]["rate_limits"] = limits
         scope["state"]["shows_operations"] = self.shows_operations
 
@@ -105,13 +107,27 @@ class HttpMiddleware:
                     headers.append(NOT_SHARED)
             await send(message)
 
+        async def receive_counted() -> Any:
+            """Count the body at once by its Content-Length, else as it arrives."""
+            nonlocal declared
+            if limits is None or started:
+                return await receive()
+            if declared:
+                size, declared = declared, 0
+                await limits.charge_body(scope, size)
+            message = await receive()
+            if declared is None and (body := message.get("body")):
+                await limits.charge_body(scope, len(body))
+            return message
+
         task = asyncio.current_task()
         SERVED[task] = scope
         try:
             if limits is not None:
                 await limits.charge_keyless(scope)
             question = None if open_methods is None else cors.preflight(scope, open_methods)
-            await (question or self._app_for(scope))(scope, receive, send_with_headers)
+            app = question or self._app_for(scope)
+            await app(scope, receive_counted if app is self.app else receive, send_with_headers)
         except ClientDisconnect:
             return  # the client has disconnected
         except asyncio.CancelledError:

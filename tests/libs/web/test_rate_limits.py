@@ -1,6 +1,7 @@
 """Rate limits of running servers: counted locally far from a limit, jointly near it."""
 
 from collections import Counter
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -15,8 +16,9 @@ from libs.views.valkey.function_loading import open_valkey
 from libs.views.valkey.request_counters import RateCounters
 from libs.web.door.auth import Authenticator
 from libs.web.door.client_address import Proxies
-from libs.web.door.rate_limits import WINDOW_S, RateLimits, limits_of
+from libs.web.door.rate_limits import WINDOW_S, RateLimits, limits_of, stream_uncounted
 from libs.web.errors import RateLimited
+from libs.web.server.asgi_routes import PlainRoute
 from libs.web.server.http_service import HttpModule, build_app
 from libs.web.settings import HostSettings
 from tests.libs.web.fake_keys import Key, Keys, above, scope
@@ -181,16 +183,70 @@ async def test_what_needs_no_key_is_counted_by_its_address(path: str, headers: A
     await ask(1, "2001:db9::" if is_counted else "2001:db8::")
 
 
+async def accepted(its: RateLimits, key: Key | None, sizes: list[int], path: str = "/contests") -> list[int]:
+    """Return the sizes of the bodies that are not refused."""
+    found = []
+    for size in sizes:
+        given = scope(path=path)
+        if key is not None:
+            await its.charge_key(given, key)
+        try:
+            await its.charge_body(given, size)
+            found.append(size)
+        except RateLimited:
+            assert its.headers(given)[0][1].endswith(b'-bytes";q=1000;w=10;qu="content-bytes"')
+    return found
+
+
+async def test_bodies_have_a_quota_of_bytes_by_key_and_by_address() -> None:
+    its = limits(Counters(), rate_bytes_per_key=100, rate_bytes_per_address=100)
+    assert await accepted(its, Key("k"), [600, 300, 90, 20, 1]) == [600, 300, 90, 20]
+    assert await accepted(its, None, [1000, 1]) == [1000]
+    assert await accepted(its, Key("child", ancestors=above(Key("k"))), [1]) == []
+    assert await accepted(its, Key("other"), [1]) == [1]
+    assert await accepted(its, Key("free", rate=0), [5_000, 5_000]) == [5_000, 5_000]
+    free = limits(rate_bytes_per_key=0, rate_bytes_per_address=0)
+    assert await accepted(free, Key("k"), [5_000, 5_000]) == [5_000, 5_000]
+    assert await accepted(free, None, [5_000, 5_000]) == [5_000, 5_000]
+
+
+async def test_a_body_larger_than_the_quota_is_admitted_in_a_window_without_others() -> None:
+    its = limits(Counters(), rate_bytes_per_key=100)
+    assert await accepted(its, Key("k"), [5_000, 1]) == [5_000]
+    with pytest.raises(RateLimited, match="may send 100 bytes in bodies a second, 1000 in 10 s") as refused:
+        await its.charge_body(scope() | {"state": {"key": Key("k")}}, 1)
+    assert refused.value.retry_after_s == 7
+
+
+async def test_processes_share_a_quota_of_bytes() -> None:
+    shared = Counters()
+    one, other = (limits(shared, rate_bytes_per_key=100) for _ in range(2))
+    assert await accepted(one, Key("k"), [900, 50]) == [900, 50]
+    assert len(await accepted(other, Key("k"), [90] * 20)) <= 10
+    assert await accepted(one, Key("k"), [50, 1]) == []
+
+
 written: list[int] = []
 
 
 def an_app(keys: Keys, counters: Any) -> FastAPI:
     auth = Authenticator(keys, Proxies())
-    app = build_app("rates", [HttpModule(rate_counts=counters)])
 
     async def keyed(request: Request) -> Response:
         key = auth.known(request.scope) or await auth.authenticate(request.scope)
         return Response(key.key_id)
+
+    async def stored(request: Request) -> Response:
+        await keyed(request)
+        return Response(str(len(await request.body())))
+
+    app = build_app(
+        "rates", [HttpModule(hot=[PlainRoute("/votes", stored, methods=["POST"])], rate_counts=counters)]
+    )
+
+    async def file(request: Request) -> Response:
+        stream_uncounted(request.scope)
+        return await stored(request)
 
     async def signed(request: Request) -> Response:
         limits = limits_of(request.scope)
@@ -199,6 +255,8 @@ def an_app(keys: Keys, counters: Any) -> FastAPI:
         written.append(1)
         return Response(status_code=204)
 
+    app.router.add_route("/stored", stored, methods=["POST"])
+    app.router.add_route("/file", file, methods=["POST"])
     app.router.add_route("/keyed", keyed)
     app.router.add_route("/signed", signed, methods=["PUT"])
     app.router.add_route("/legacy/keyed", keyed)
@@ -237,6 +295,38 @@ async def test_two_servers_share_a_limit(valkey_address: str, namespace: str) ->
         await eventually(share)
     for valkey in valkeys:
         await valkey.close()
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+async def test_bodies_count_by_their_declared_length_or_as_they_arrive(is_chunked: bool) -> None:
+    settings = {"rate_bytes_per_key": 10_000}
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(4):
+            yield b"a" * 10_000
+
+    async def post(client: httpx.AsyncClient, key: str, path: str = "/stored") -> httpx.Response:
+        content = chunks() if is_chunked else b"a" * 40_000
+        return await client.post(path, headers={"authorization": f"Bearer {key}"}, content=content)
+
+    async with served(an_app(AnyKey(), None), **settings) as server, http_client(base_url=server.url) as client:
+
+        async def flood() -> bool:
+            """Within one window."""
+            key = f"k{len(tried)}-9"
+            tried.append(1)
+            answers = [await post(client, key) for _ in range(4)]
+            assert [answer.status_code for answer in answers[:2]] == [200, 200]
+            refused = answers[-1]
+            assert refused.status_code == 429
+            assert refused.json()["code"] == "rate_limited"
+            assert 0 < int(refused.headers["retry-after"]) <= WINDOW_S
+            assert refused.headers["ratelimit-policy"] == '"key-bytes";q=100000;w=10;qu="content-bytes"'
+            assert {(await post(client, key, path)).status_code for path in ("/votes", "/file")} == {200}
+            return True
+
+        tried: list[int] = []
+        await eventually(flood)
 
 
 async def test_wrong_keys_have_a_limit_of_their_own_and_right_ones_go_on() -> None:
