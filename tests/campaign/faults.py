@@ -23,6 +23,8 @@ from tests.campaign.preload import obstacle
 from tests.campaign.stage import KINDS, Stage
 from tests.campaign.storms import DEAF, IDLE, SLOW, Request, deaf_stream, idle, slow_body, storm
 from tests.support.eventually import eventually
+from tests.support.noisy_account import noise
+from tests.support.stack_keys import development_client
 
 SET_BACK_S: Final = 3.0
 
@@ -157,6 +159,15 @@ async def disturbed(choose: Rules, stage: Stage) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
+async def noisy_neighbour(stage: Stage) -> AsyncIterator[None]:
+    """Let another account do the worst that it may, beside the voters."""
+    stack = stage.stack.stack | {"api_key": stage.noisy_key}
+    async with development_client(stack) as client, noise(client) as account:
+        yield
+        expect(account.statuses[201] > 0, f"the noisy account wrote nothing: {account.statuses}")
+
+
+@asynccontextmanager
 async def stormed(connections: int, request: Request, stage: Stage) -> AsyncIterator[None]:
     async with storm(connections, request, stage) as opened:
         expect(opened == connections, f"only {opened} connections were opened")
@@ -246,6 +257,7 @@ def faults_of(topology: str) -> dict[str, Fault]:
         found[name] = Fault(partial(disturbed, rules), hits)
     for name, (connections, request) in STORMS.items():
         found[name] = Fault(partial(stormed, connections, request), ["clients"])
+    found["noisy account"] = Fault(noisy_neighbour, ["clients"])
     return found | _environment(topology, members)
 
 

@@ -26,6 +26,7 @@ from tests.campaign.evidence import needed
 from tests.campaign.network import StackNetwork, open_stack_network
 from tests.campaign.preload import Page, Preload, preloaded
 from tests.support.deployments import FEW_PARTITIONS
+from tests.support.stack_keys import new_key
 from tests.support.stack_members import Members
 from tests.support.versions import changed_copy
 
@@ -59,6 +60,8 @@ class Stage:
     """Chooses members when a fault begins."""
     kinds: Mapping[str, Sequence[str]]
     """Names of all processes by their kinds."""
+    noisy_key: str
+    """The API key of an account that disturbs the others, made before any fault."""
     version: Path
     """Link to the sources of the Valkey functions of the processes that start from now on."""
     is_cluster: bool = False
@@ -169,7 +172,8 @@ async def open_stage(topology: str, data_dir: Path, rng: Random) -> AsyncIterato
         )
         async with stack:
             kinds = {kind: [name for name in stack.pids if kind_of(name) == kind] for kind in KINDS}
-            yield Stage(stack, network, preload, rng, kinds, version, topology == "cluster")
+            noisy = await new_key(stack, account="noisy")
+            yield Stage(stack, network, preload, rng, kinds, noisy.api_key, version, topology == "cluster")
 
 
 def kind_of(name: str) -> str:

@@ -12,7 +12,7 @@ import httpx
 
 from libs.concurrency.tasks import end_tasks
 from tests.support.openapi import read_tracked, resolved
-from tests.support.worst_bodies import JSON, MARKS, largest
+from tests.support.worst_bodies import JSON, MARKS, largest, most_bytes
 
 WORKERS: Final = 2
 """Requests under way at the same time."""
@@ -54,8 +54,9 @@ class NoisyAccount:
 
     async def _create(self, path: str, documented: str) -> str:
         """Create a record as large as is accepted, which is found at the first time; return its path."""
-        body = resolved(self._document, self._document["paths"][documented]["post"]["requestBody"])
-        size = self._sizes.setdefault(documented, body.get("x-max-bytes", 1 << 20))
+        operation = self._document["paths"][documented]["post"]
+        body = resolved(self._document, operation["requestBody"])
+        size = self._sizes.setdefault(documented, most_bytes(self._document, operation))
         while True:
             content = largest(self._document, body["content"][JSON]["schema"], size)
             answer = await self._send("POST", path, content=content, headers={"content-type": JSON})

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from libs.contracts.limits import JSON_BODY
 from libs.web.door.request_parsing import MAX_VALUES
 from tests.support.openapi import resolved
 
@@ -30,9 +31,9 @@ class Body(NamedTuple):
 
 
 def bodies_of(document: dict[str, Any], operation: dict[str, Any]) -> Iterator[Body]:
-    """Yield the bodies of an operation that documents one. A body without a largest size is an error."""
+    """Yield the bodies of an operation that documents one."""
     described = resolved(document, operation["requestBody"])
-    most = min(described.get("x-max-bytes", 1 << 20), MOST_SENT)
+    most = min(most_bytes(document, operation), MOST_SENT)
     for media_type, content in described["content"].items():
         schema = content.get("schema", {})
         if media_type == URLENCODED:
@@ -46,6 +47,17 @@ def bodies_of(document: dict[str, Any], operation: dict[str, Any]) -> Iterator[B
             yield Body("many lines", media_type, b"{}\n" * (most // 3))
         else:
             yield Body("bytes", media_type, b"\x89PNG\r\n\x1a\n" + bytes(most - 8))
+
+
+def most_bytes(document: dict[str, Any], operation: dict[str, Any]) -> int:
+    """Return the largest size of an operation's body. Raises `KeyError` if it documents none."""
+    most: int = resolved(document, operation["requestBody"])["x-max-bytes"]
+    return most
+
+
+def unknown_members() -> Body:
+    """Return the largest JSON body, for a route that documents none."""
+    return Body("unknown members", JSON, b"{%s}" % _members(JSON_BODY - 2))
 
 
 def _json(document: dict[str, Any], schema: dict[str, Any], most: int, media_type: str) -> Iterator[Body]:
