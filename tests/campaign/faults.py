@@ -164,7 +164,9 @@ async def noisy_neighbour(stage: Stage) -> AsyncIterator[None]:
     stack = stage.stack.stack | {"api_key": stage.noisy_key}
     async with development_client(stack) as client, noise(client) as account:
         yield
-        expect(account.statuses[201] > 0, f"the noisy account wrote nothing: {account.statuses}")
+        # in the same window as an earlier noise, its rate of bytes may be used up
+        done = account.statuses[201] + account.statuses[429]
+        expect(done > 0, f"the noisy account wrote nothing: {account.statuses}")
 
 
 @asynccontextmanager
