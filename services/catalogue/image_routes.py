@@ -23,7 +23,7 @@ from libs.catalogue.resource_table import ACCOUNTS, CONTESTS, IMAGES, PARTICIPAN
 from libs.catalogue.schemas.media import SIZES, Image, picture_version
 from libs.contracts.catalogue_events import ApiKey, Stored
 from libs.contracts.limits import ADDRESS, FORM_FIELDS_BODY
-from libs.contracts.validation import Problem, checked
+from libs.contracts.validation import Problem, checked, refuse_many
 from libs.media.image_store import ImageStore, StoredPicture
 from libs.media.images import Images
 from libs.media.picture_encoding import FORMATS
@@ -87,6 +87,7 @@ def titled(path: str, body: Document, others: Iterable[Problem] = ()) -> Documen
     Raises `ValidationFailed` with all problems of the body, `others` first.
     """
     unknown = body.keys() - MEMBERS - IGNORED
+    refuse_many(len(unknown))
     problems = [*others, *(Problem(f"/{name}", "is not accepted with a picture") for name in sorted(unknown))]
     checked(Image, {name: value for name, value in body.items() if name not in unknown}, problems)
     name = NOT_IN_TITLES.sub("", PurePosixPath(path.replace("\\", "/")).stem)[:MAX_TITLE]

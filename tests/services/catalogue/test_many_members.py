@@ -1,7 +1,5 @@
 """Bodies of pictures with as many unknown members as a body may have."""
 
-import time
-
 import pytest
 
 from libs.contracts.validation import ValidationFailed
@@ -10,9 +8,7 @@ from services.catalogue.image_routes import titled
 pytestmark = pytest.mark.pure
 
 
-def test_many_unknown_members_beside_a_picture_are_refused_in_linear_time() -> None:
-    """They took half a minute of the event loop: each was looked for in the list of all."""
-    began = time.thread_time()
-    with pytest.raises(ValidationFailed):
+def test_many_unknown_members_beside_a_picture_are_refused_before_each_is_named() -> None:
+    """They took half a minute of the event loop, as each was looked for in the list of all, and then 150 ms."""
+    with pytest.raises(ValidationFailed, match="more than 1,000 members"):
         titled("", {f"m{number}": 0 for number in range(59_000)})
-    assert time.thread_time() - began < 2
