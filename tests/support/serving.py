@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from fastapi import FastAPI
 
 from libs.web.server.http_service import HttpServer
 from libs.web.settings import HttpSettings
+from tests.support.loop_turns import Turns, measured_turns
 
 
 @dataclass
@@ -63,3 +65,33 @@ async def served(app: FastAPI, **settings: Any) -> AsyncIterator[Served]:
         server.should_exit = True
         await serving
         await server.shutdown()
+
+
+@asynccontextmanager
+async def served_apart(
+    app: AbstractAsyncContextManager[FastAPI], **settings: Any
+) -> AsyncIterator[tuple[FastAPI, str, Turns]]:
+    """Serve the app in a thread, whose time clients do not take; yield it, its address and the loop's turns."""
+    ready: Future[tuple[FastAPI, str, Turns]] = Future()
+    ended: Future[None] = Future()
+
+    async def serve() -> None:
+        with measured_turns() as turns:
+            async with app as opened, served(opened, **settings) as server:
+                ready.set_result((opened, server.url, turns))
+                await asyncio.wrap_future(ended)
+
+    def run() -> None:
+        try:
+            asyncio.run(serve())
+        except BaseException as error:
+            if ready.done():
+                raise
+            ready.set_exception(error)
+
+    running = asyncio.get_running_loop().run_in_executor(None, run)
+    try:
+        yield await asyncio.wrap_future(ready)
+    finally:
+        ended.set_result(None)
+        await running
