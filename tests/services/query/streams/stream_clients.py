@@ -97,15 +97,13 @@ class Service:
 
 
 async def first_events(env: QueryEnvironment, path: str, key: str | None = None) -> tuple[int, list[Event]]:
-    """Return a stream's status and first events, without `retry`. Needs no server."""
+    """Return a stream's status and first events, without `retry` and pings. Needs no server."""
     path, _, query = path.partition("?")
     headers = [] if key is None else [(b"authorization", f"Bearer {key}".encode())]
     answer = await ask(env.front, "GET", path, headers, query=query.encode())
     events = answer.body.decode().split("\n\n")
-    found = [
-        dict(line.split(": ", 1) for line in event.split("\n")) for event in events if event.startswith("event")
-    ]
-    return answer.status, [Event(each["event"], each["data"], each.get("id")) for each in found]
+    found = [dict(line.split(": ", 1) for line in event.split("\n") if ": " in line) for event in events]
+    return answer.status, [Event(each["event"], each["data"], each.get("id")) for each in found if "event" in each]
 
 
 @asynccontextmanager
