@@ -2,12 +2,14 @@
 
 import pytest
 
+from libs.catalogue import pagination
 from libs.catalogue.pagination import ListRequest
 from libs.contracts.catalogue_events import Stored
 from libs.tally.errors import NotFound
 from tests.libs.catalogue.conftest import TABLE
 from tests.support.catalogue import Catalogue
 
+LARGE_BYTES = 60_000
 CONTESTS, PARTICIPANTS = TABLE["contests"], TABLE["participants"]
 
 
@@ -55,8 +57,11 @@ async def test_participants_are_listed_by_contest(catalogue: Catalogue, account:
         await catalogue.record_service.page(PARTICIPANTS, account, ListRequest(limit=5), "nothing")
 
 
-async def test_a_page_ends_at_two_megabytes_and_its_successor_follows(catalogue: Catalogue, account: str) -> None:
-    large = {"custom_data": {"x": "a" * 700_000}}
+async def test_a_page_ends_at_its_largest_size_and_its_successor_follows(
+    catalogue: Catalogue, account: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pagination, "PAGE_BYTES", 3 * LARGE_BYTES)
+    large = {"custom_data": {"x": "a" * LARGE_BYTES}}
     keys = [(await catalogue.create("contests", account, large)).key for _ in range(7)]
     found: list[list[str]] = []
     token = None
@@ -67,8 +72,11 @@ async def test_a_page_ends_at_two_megabytes_and_its_successor_follows(catalogue:
     assert [len(page) for page in found] == [2, 2, 2, 1]
 
 
-async def test_a_filter_finds_records_behind_many_bytes_of_others(catalogue: Catalogue, account: str) -> None:
+async def test_a_filter_finds_records_behind_many_bytes_of_others(
+    catalogue: Catalogue, account: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pagination, "PAGE_BYTES", 3 * LARGE_BYTES)
     wanted = await catalogue.create("contests", account, {"tags": ["a"]})
     for _ in range(4):
-        await catalogue.create("contests", account, {"custom_data": {"x": "a" * 800_000}})
+        await catalogue.create("contests", account, {"custom_data": {"x": "a" * LARGE_BYTES}})
     assert await keys_of(catalogue, account, ListRequest(limit=5, tags=("a",))) == ([wanted.key], None)
