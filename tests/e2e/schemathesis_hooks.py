@@ -27,6 +27,7 @@ INEXPRESSIBLE: Final = {
     r"(start|end): is required": "null in an update, which a record without the member takes",
     r"and not allowed otherwise": "members that belong together",
     r"in the future|between 1970 and now": "what time it is",
+    r"visible character": "which characters are visible, where a pattern would have to name all others",
     r"control characters": "which characters a text may have, where a pattern would have to name them all",
 }
 """Rules that JSON Schema cannot say, by what the refusal says."""

@@ -41,12 +41,16 @@ NOT_DRIVEN: Final[dict[str, str]] = {
     "libs.views.catalogue.catalogue_fold:CatalogueFold.{_issue,_key,_remove,_restore,_revoke}": (
         "a rule of records and keys: `test_catalogue_fold.py` compares it with a model"
     ),
+    "libs.views.catalogue.catalogue_fold:CatalogueFold.{_is_parent_doomed,_meets_doomed,_remove_all}": (
+        "rare: an event that meets records which are still being removed: `test_catalogue_deletion.py`"
+    ),
     "libs.views.generations.computed_fold:ComputedFold.{begin,fold_event}": "has no code",
     "libs.views.purchases.purchase_fold:_updated": "subscriptions: `test_purchases_fold.py`",
     "libs.projection.group_consumer": "the adapter of the consumer group",
     "libs.projection.partition_worker:FoldTraces.{__init__,fold,note}": "traces only",
     "services.projector.http_endpoints": "serves metrics and health checks",
     "libs.projection.projection_interface:{LiveViews.marks,Projection.fold,Projection.position}": "has no code",
+    "libs.projection.projection_interface:Projection.clean_up": "has no code",
     "libs.replay.plan": "estimates only",
     "libs.replay.swap:NotReached.of": "rare: a server loses a view while it is verified, or no projector runs",
     "libs.replay.generation_fold:Replay._went_back": "rare: a server loses a view between two calls",
