@@ -106,7 +106,7 @@ def write_private(path: Path, content: str | bytes) -> None:
         file.write(content.encode() if isinstance(content, str) else content)
         flush(file)
     partial.replace(path)
-    flush_directory(path.parent)
+    flush_path(path.parent)
 
 
 def read_private(path: Path) -> str:
@@ -129,8 +129,8 @@ def flush(file: BinaryIO) -> None:
     os.fsync(file.fileno())
 
 
-def flush_directory(path: Path) -> None:
-    """Flush a directory's names to the disk: a new or renamed file is found again only then."""
+def flush_path(path: Path) -> None:
+    """Flush a file that something else wrote, or a directory's names, to the disk. Raises `FileNotFoundError`."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -139,17 +139,13 @@ def flush_directory(path: Path) -> None:
 
 
 def flush_file(path: Path, below: Path) -> None:
-    """Flush a file that something else wrote, and the names of its directories up to `below`, to the disk.
+    """Flush a file, and the names of its directories up to `below`: it is found again only then.
 
     Raises `FileNotFoundError`.
     """
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    flush_path(path)
     for directory in path.parents:
-        flush_directory(directory)
+        flush_path(directory)
         if directory == below:
             return
 
