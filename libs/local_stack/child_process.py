@@ -29,6 +29,10 @@ class Watched(Protocol):
     def pid(self) -> int | None:
         """Process id; None while it does not run."""
 
+    @property
+    def exit_code(self) -> int | None:
+        """As of `Process`; None also if it is not known."""
+
     async def start(self) -> None: ...
     async def stop(self) -> None: ...
     async def kill(self) -> None: ...
@@ -48,6 +52,17 @@ async def keep_running(start: Callable[[float], Awaitable[None]], is_down: Calla
 def restart_delay_s(ran_s: float, last_delay_s: float) -> float:
     """Return the delay of a restart: none after a run of `STABLE_S`; it doubles as long as runs are shorter."""
     return 0.0 if ran_s >= STABLE_S else min(max(FIRST_DELAY_S, 2 * last_delay_s), LONGEST_DELAY_S)
+
+
+def end_reason(exit_code: int | None) -> str:
+    """Return in words how a process ended, by its exit code as of `Process`."""
+    if exit_code is None:
+        return "for an unknown reason"
+    if exit_code >= 0:
+        return f"with exit code {exit_code}"
+    with suppress(ValueError):
+        return f"by {signal.Signals(-exit_code).name}"
+    return f"by signal {-exit_code}"
 
 
 class Reaper:

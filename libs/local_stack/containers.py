@@ -37,7 +37,7 @@ def docker_answers() -> bool:
 class ContainerServer:
     """Container with a fixed port and volume, so that address and data persist."""
 
-    pid = None
+    pid = exit_code = None
 
     def __init__(
         self,

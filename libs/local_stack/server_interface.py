@@ -58,7 +58,7 @@ ANSWERS_S: Final = 5.0
 class External:
     """External server, given by a setting; never started or stopped by the stack."""
 
-    pid = None
+    pid = exit_code = None
 
     def __init__(self, name: str, address: str, setting: str, answers: Answers) -> None:
         self.name = name

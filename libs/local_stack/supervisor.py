@@ -12,7 +12,7 @@ import httpx
 
 from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack import errors, ports, stack_json
-from libs.local_stack.child_process import WATCH_S, Process, Watched, keep_running
+from libs.local_stack.child_process import WATCH_S, Process, Watched, end_reason, keep_running
 from libs.local_stack.kafka import client_settings
 from libs.local_stack.server_interface import Server
 from libs.local_stack.servers import Addresses, Servers
@@ -110,7 +110,7 @@ class Supervisor:
         self._watched: dict[str, Watched] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._held: set[str] = set()
-        self._ends: dict[str, int] = {}
+        self._ends: dict[str, dict[str, Any]] = {}
         self._last_pids: dict[str, int] = {}
         self._restarts: dict[str, int] = {}
         self._watches: list[asyncio.Task[None]] = []
@@ -147,8 +147,9 @@ class Supervisor:
     def stack(self) -> dict[str, Any]:
         """Contents of `stack.json`; a process that is down keeps its last pid there.
 
-        `kafka_settings` are those of this topology that commands need, too; `restarts` the times (ms since 1970
-        UTC) at which processes are started again that ended within seconds of their start.
+        `kafka_settings` are those of this topology that commands need, too; `ends` how often processes have ended
+        unasked, and when (ms since 1970 UTC) and why they did last; `restarts` the times at which processes are
+        started again that ended within seconds of their start.
         """
         self._last_pids |= self.pids
         place = self._place
@@ -168,6 +169,7 @@ class Supervisor:
             "storage_url": place.storage_url,
             **place.description,
             "pids": dict(self._last_pids),
+            "ends": dict(self._ends),
             "restarts": dict(self._restarts),
             **self.credentials,
         }
@@ -291,7 +293,8 @@ class Supervisor:
                 with suppress(httpx.HTTPError):
                     if (await client.get("/readyz")).status_code == httpx.codes.OK:
                         return
-                ending = next((name for name, ends in self._ends.items() if ends >= ENDS_BEFORE_READY), None)
+                often = (name for name, ends in self._ends.items() if ends["times"] >= ENDS_BEFORE_READY)
+                ending = next(often, None)
                 if ending is not None or time.monotonic() > deadline:
                     self._not_ready(ending)
                 await asyncio.sleep(WATCH_S)
@@ -320,12 +323,14 @@ class Supervisor:
             return name not in self._held and self._watched[name].pid is None
 
         async def start(delay_s: float) -> None:
-            self._ends[name] = self._ends.get(name, 0) + 1
-            self._report.line(f"{name} has ended; starting it again in {delay_s:g} s")
+            reason = end_reason(self._watched[name].exit_code)
+            times = self._ends.get(name, {"times": 0})["times"] + 1
+            self._ends[name] = {"times": times, "at": round(time.time() * 1000), "reason": reason}
+            self._report.line(f"{name} has ended ({reason}); starting it again in {delay_s:g} s")
             if delay_s:
                 self._restarts[name] = round((time.time() + delay_s) * 1000)
-                self._announce()
-                await asyncio.sleep(delay_s)
+            self._announce()
+            await asyncio.sleep(delay_s)
             async with self._locks[name]:
                 if is_down():
                     with suppress(errors.StackError, OSError):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -17,6 +17,7 @@ from libs.kafka.cancellation import call
 from libs.monitoring.lag import AppendTimes, LagTracker, TimeAt, View
 from libs.monitoring.quarantine import count_among, count_of, dropped
 from libs.monitoring.status import (
+    Answer,
     Away,
     OpenPurchase,
     OtherGeneration,
@@ -30,7 +31,11 @@ from libs.telemetry.redaction import redacted
 from libs.views.generations.generations import Generations, PartitionGenerations, ProjectionName
 from libs.views.purchases.purchase_views import Todo, Unreadable
 from libs.views.votes.reply_types import PartitionState
+from libs.web.server.health import CHECK_TIMEOUT_S, UNAVAILABLE
 from libs.web.server.tls import public_authorities
+
+if TYPE_CHECKING:
+    from httpx import Response
 
 SEALED_EVERY_S: Final = 30.0
 READ_S: Final = 2.5
@@ -322,8 +327,8 @@ def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
-PROCESS_S: Final = 2.0
-"""Seconds in which a process must answer."""
+PROCESS_S: Final = CHECK_TIMEOUT_S + 1.0
+"""Seconds in which a process must answer; it asks its servers for `CHECK_TIMEOUT_S` whether it is ready."""
 PART_UP: Final = "tally_projector_part_up"
 LOOP_STALL: Final = "tally_loop_stall_seconds"
 
@@ -348,22 +353,38 @@ async def _samples(name: str, metrics_urls: Iterable[str]) -> list[tuple[tuple[s
     return [(tuple(sample.labels.values()), sample.value) for sample in samples]
 
 
-async def hangs(url: str) -> bool:
-    """Return whether a process is silent at its URL for `PROCESS_S`: one that refuses connections may start."""
+async def ask_readiness(url: str, within_s: float = PROCESS_S) -> tuple[Answer, list[str]]:
+    """Return how a process answers at its `/readyz`, and the names of what it waits for if it is not ready."""
+    import httpx  # noqa: PLC0415 (delays the start)
+
     try:
-        await _page(url)
+        answer = await _got(url, within_s)
     except TimeoutError:
-        return True
-    return False
+        return Answer.SILENT, []
+    except httpx.HTTPError:
+        return Answer.REFUSED, []
+    if answer.is_success:
+        return Answer.READY, []
+    with suppress(ValueError, AttributeError):
+        found = answer.json()["dependencies"].items()
+        return Answer.UNREADY, [name for name, state in found if state == UNAVAILABLE]
+    return Answer.UNREADY, []
 
 
 async def _page(url: str) -> str:
     """Return the text at a URL, empty if it cannot be reached or is an error. Raises `TimeoutError`."""
     import httpx  # noqa: PLC0415 (delays the start)
 
-    async with httpx.AsyncClient(verify=public_authorities(), timeout=2 * PROCESS_S, trust_env=False) as client:
-        try:
-            answer = await asyncio.wait_for(client.get(url), PROCESS_S)
-        except httpx.HTTPError:
-            return ""
+    try:
+        answer = await _got(url)
+    except httpx.HTTPError:
+        return ""
     return answer.text if answer.is_success else ""
+
+
+async def _got(url: str, within_s: float = PROCESS_S) -> "Response":
+    """Return the answer at a URL. Raises `TimeoutError` and `httpx.HTTPError`."""
+    import httpx  # noqa: PLC0415 (delays the start)
+
+    async with httpx.AsyncClient(verify=public_authorities(), timeout=2 * within_s, trust_env=False) as client:
+        return await asyncio.wait_for(client.get(url), within_s)

@@ -9,9 +9,11 @@ from pydantic.dataclasses import dataclass as documented
 
 from libs.monitoring.status import (
     DOCUMENTED,
+    Answer,
     GenerationStatus,
     Moment,
     PartitionStatus,
+    ProcessStatus,
     ProjectionTotals,
     SealedContest,
     Status,
@@ -30,6 +32,8 @@ OLDEST_PENDING_S: Final = 10.0
 """Maximum seconds to resolve a vote whose append is in doubt."""
 STALL_S: Final = 1.0
 """Maximum CPU time in seconds of one turn of a process's event loop."""
+WAITING: Final = ("stalled", "gate", "pending", "purchase")
+"""Kinds of problems that a server or process that is away explains."""
 
 
 @documented(frozen=True, slots=True, config=DOCUMENTED)
@@ -42,6 +46,7 @@ class HealthProblem:
     where: str = Field(description="The unavailable server, or a projection and its partitions.")
     detail: str = Field(description="The problem, explained to people.")
     remedy: str = Field(description="The remedy, with commands in backticks.")
+    follows: bool = Field(default=False, description="True if a problem before it probably explains it.")
 
     def __str__(self) -> str:
         return f"{self.where}: {self.detail}; {self.remedy}"
@@ -58,10 +63,25 @@ class _Check:
 
 
 def problems_of(status: Status) -> list[HealthProblem]:
-    """Return the problems: absent servers first, then parts, then projections."""
+    """Return the problems, those that others explain last: processes that ended, absent servers, other faults of
+    processes, projections."""
     remedy = "`tally doctor` checks the servers"
-    away = (HealthProblem("away", one.where, one.reason, remedy) for one in status.away)
-    return [*away, *_parts(status), *_projections(status)]
+    ended = [part.name for part in status.parts if not part.alive]
+    found = [
+        *_ended(status),
+        *(
+            HealthProblem("away", one.where, one.reason, remedy, one.follows or _is_of(one.where, ended))
+            for one in status.away
+        ),
+        *_parts(status, follows=bool(status.away or ended)),
+        *_projections(status, follows=bool(status.away or ended)),
+    ]
+    return sorted(found, key=lambda problem: problem.follows)
+
+
+def _is_of(where: str, ended: Sequence[str]) -> bool:
+    """Return whether a server is a process that has ended: "Kafka 10.0.0.5:9092" is of "kafka" or "kafka-1"."""
+    return any(where.lower().startswith(name.partition("-")[0]) for name in ended)
 
 
 @documented(frozen=True, slots=True, kw_only=True, config=DOCUMENTED)
@@ -99,14 +119,23 @@ REPORT: Final = TypeAdapter(StatusReport)
 
 def as_json(status: Status) -> dict[str, Any]:
     """Return the report, and the processes of the local stack."""
-    parts = [asdict(part) | {"restarts_at": moment(part.restarts_at)} for part in status.parts]
+    parts = [
+        asdict(part)
+        | {"restarts_at": moment(part.restarts_at), "ends": asdict(part.ends) | {"at": moment(part.ends.at)}}
+        for part in status.parts
+    ]
     shown: dict[str, Any] = REPORT.dump_python(StatusReport(**members_of(status)), mode="json")
     return shown | {"parts": parts}
 
 
 def notes_of(status: Status) -> list[str]:
-    """Return notes on generations that cost memory and time but are no problem."""
-    return [note for one in status.beside if (note := _note(one))]
+    """Return notes on generations that cost memory and time, and on processes that were restarted: no problems."""
+    restarted = [
+        f"{part.name}: restarts so far: {part.ends.times}; it last ended{_last_end(part)}"
+        for part in status.parts
+        if part.alive and part.ends.times
+    ]
+    return [*(note for one in status.beside if (note := _note(one))), *restarted]
 
 
 def _note(one: GenerationStatus) -> str:
@@ -129,27 +158,53 @@ def is_noteworthy(row: PartitionStatus) -> bool:
     return row.lag_s > BEHIND_S or any(check.holds(row) for check in CHECKS)
 
 
-def _parts(status: Status) -> Iterator[HealthProblem]:
+def _ended(status: Status) -> Iterator[HealthProblem]:
     remedy = "`tally up` starts it again by itself; if it does not, read its log and restart"
     for part in status.parts:
-        if not part.alive and part.restarts_at is not None:
-            detail = f"ended within seconds of its start; it is started again at {moment(part.restarts_at)}"
+        if part.alive:
+            continue
+        how = f"process {part.pid} has ended{_last_end(part)}"
+        if part.restarts_at is None:
+            yield HealthProblem("part", part.name, how, remedy)
+        else:
+            detail = f"{how}, within seconds of its start; it is started again at {moment(part.restarts_at)}"
             yield HealthProblem("part", part.name, detail, "read its log")
-        elif not part.alive:
-            yield HealthProblem("part", part.name, f"process {part.pid} has ended", remedy)
-        elif not part.answers:
+
+
+def _last_end(part: ProcessStatus) -> str:
+    """Return the time and reason of its last end, if they are known."""
+    return "" if part.ends.at is None else f" at {moment(part.ends.at)} ({part.ends.reason})"
+
+
+def _parts(status: Status, *, follows: bool) -> Iterator[HealthProblem]:
+    """Yield the faults of the processes that run; `follows`: servers or processes are away that they may need."""
+    for part in status.parts:
+        if not part.alive:
+            continue
+        if part.answer is Answer.SILENT:
             detail = f"process {part.pid} does not answer"
             yield HealthProblem("part", part.name, detail, "`tally up` restarts it if it stays so; read its log")
+        elif part.answer is Answer.REFUSED:
+            detail = f"process {part.pid} accepts no connections{_since(part)}: it is starting, or could not start"
+            yield HealthProblem("part", part.name, detail, "read its log if it stays so")
         elif part.failing:
             names = ", ".join(part.failing)
             yield HealthProblem("part", part.name, f"stopped or failing in it: {names}", "see its log")
+        elif part.answer is Answer.UNREADY:
+            why = f"waits for {', '.join(part.waits_for)}" if part.waits_for else "it is stopping"
+            detail = f"process {part.pid} is not ready: {why}"
+            yield HealthProblem("part", part.name, detail, "its log names the reason", follows)
         elif part.stall_s > STALL_S:
             detail = f"kept all requests waiting for {part.stall_s:.1f} s"
             where = "" if part.stalled_in == "none" else f", by one to {part.stalled_in}"
             yield HealthProblem("loop", part.name, detail + where, "its log names the route and the time")
 
 
-def _projections(status: Status) -> Iterator[HealthProblem]:
+def _since(part: ProcessStatus) -> str:
+    return f", after its end{_last_end(part)}" if part.ends.at is not None else ""
+
+
+def _projections(status: Status, *, follows: bool) -> Iterator[HealthProblem]:
     for projection in ProjectionName:
         for check in CHECKS:
             rows = [row for row in status.of(projection) if check.holds(row)]
@@ -159,7 +214,8 @@ def _projections(status: Status) -> Iterator[HealthProblem]:
                     if len(rows) == len(status.of(projection))
                     else ", ".join(str(row.partition) for row in rows)
                 )
-                yield HealthProblem(check.kind, f"{projection} {which}", check.detail(rows), check.remedy)
+                where, explained = f"{projection} {which}", follows and check.kind in WAITING
+                yield HealthProblem(check.kind, where, check.detail(rows), check.remedy, explained)
 
 
 def _stalled(rows: Sequence[PartitionStatus]) -> str:

@@ -4,6 +4,7 @@ Times are milliseconds since 1970 UTC, in JSON RFC 3339."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import groupby
 from typing import Annotated, Any, Final
 
@@ -172,9 +173,29 @@ class SealedContest:
     sha256: str = Field(description="SHA-256 of its certificate.")
 
 
+class Answer(StrEnum):
+    """The answer of a process to the question whether it can serve."""
+
+    READY = "ready"
+    UNREADY = "unready"
+    REFUSED = "refused"
+    """Nothing accepts connections at its address: it is starting, or could not open its port."""
+    SILENT = "silent"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessEnds:
+    """How often a process has ended since the start of the stack; when and why it did last."""
+
+    times: int = 0
+    at: int | None = None
+    reason: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessStatus:
-    """A process of the local stack; `failing` names its stopped or failed tasks, one that hangs does not answer.
+    """A process of the local stack; `waits_for` names what one that is not ready lacks, and `failing` its stopped
+    or failed tasks.
 
     `stall_s` is the longest turn of its event loop in the last minute, `stalled_in` its request's route or "none".
     `restarts_at` is set while it waits to be started again because it ended within seconds of its start.
@@ -184,7 +205,9 @@ class ProcessStatus:
     pid: int
     alive: bool
     failing: Sequence[str] = ()
-    answers: bool = True
+    answer: Answer = Answer.READY
+    waits_for: Sequence[str] = ()
+    ends: ProcessEnds = ProcessEnds()
     restarts_at: int | None = None
     stall_s: float = 0.0
     stalled_in: str = "none"
@@ -192,10 +215,14 @@ class ProcessStatus:
 
 @dataclass(frozen=True, slots=True)
 class Away:
-    """A server that does not answer, or partitions that cannot be read, and why."""
+    """A server that does not answer, or partitions that cannot be read, and why.
+
+    `follows`: another one that is away explains it.
+    """
 
     where: str
     reason: str
+    follows: bool = False
 
 
 @dataclass(frozen=True, slots=True)

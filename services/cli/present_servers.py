@@ -1,12 +1,13 @@
 """Opens a deployment for `status` and `doctor`: they use the servers that answer, and name the others."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
+from libs.concurrency.own_time import OwnTime
 from libs.concurrency.tasks import Deadline
 from libs.deployment.deployment import Deployment
 from libs.deployment.settings import DeploymentAddresses
@@ -27,6 +28,10 @@ FIND_S: Final = 0.75
 """Seconds to find the topics of the votes."""
 CLOSE_S: Final = 0.2
 REQUEST_MS: Final = 500
+BUSY_PATIENCE: Final = 4.0
+"""Multiple of all these times for a second look on a busy machine, where the first says little."""
+
+T = TypeVar("T")
 
 
 class PresentServers(NamedTuple):
@@ -46,15 +51,29 @@ class AwayServers(NamedTuple):
     valkeys: list[AwayServer]
 
 
+async def look(once: Callable[[float], Awaitable[T]], is_doubtful: Callable[[T], bool]) -> T:
+    """Return what `once`, given a multiple of the usual patience, finds about the servers.
+
+    It looks again, with more patience, if it found that one is silent in a time that this process itself spent,
+    or waited for a processor: then the silence may be its own.
+    """
+    own = OwnTime()
+    found = await once(1.0)
+    return await once(BUSY_PATIENCE) if is_doubtful(found) and own.is_most(PROBE_S) else found
+
+
 @asynccontextmanager
-async def open_present(addresses: DeploymentAddresses) -> AsyncIterator[PresentServers]:
-    deadline = Deadline(WITHIN_S)
-    silent = await _probed(addresses, SOON_S)
-    away = asyncio.ensure_future(_probed(addresses, PROBE_S) if any(silent) else _known(silent))
+async def open_present(addresses: DeploymentAddresses, patience: float = 1.0) -> AsyncIterator[PresentServers]:
+    """Open the deployment of the addresses; `patience` multiplies all times that servers have to answer."""
+    deadline = Deadline(WITHIN_S * patience)
+    silent = await _probed(addresses, SOON_S * patience)
+    away = asyncio.ensure_future(_probed(addresses, PROBE_S * patience) if any(silent) else _known(silent))
     named = len(addresses.kafka.split(",")), len(server_urls(addresses.valkey))
     if len(silent.brokers) == named[0] or len(silent.valkeys) == named[1]:
         silent = await away
-    settings = addresses.description.get("kafka_settings", {}) | {"kafka_request_timeout_ms": REQUEST_MS}
+    settings = addresses.description.get("kafka_settings", {}) | {
+        "kafka_request_timeout_ms": round(REQUEST_MS * patience)
+    }
     deployment = Deployment(
         replace(
             addresses,
@@ -68,8 +87,8 @@ async def open_present(addresses: DeploymentAddresses) -> AsyncIterator[PresentS
     try:
         if log_answers:
             with suppress(LogUnavailable, TimeoutError):
-                await asyncio.wait_for(deployment.find_topics(), FIND_S)
-                wrong = await asyncio.wait_for(_other_partitions(deployment), FIND_S)
+                await asyncio.wait_for(deployment.find_topics(), FIND_S * patience)
+                wrong = await asyncio.wait_for(_other_partitions(deployment), FIND_S * patience)
         yield PresentServers(deployment, deadline, log_answers, views_answer, away, wrong)
     finally:
         with suppress(TimeoutError):

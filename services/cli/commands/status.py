@@ -5,6 +5,8 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from itertools import groupby
 from typing import Annotated, Any, Final
 
 import orjson
@@ -15,12 +17,14 @@ from typer import Exit, Option
 from libs.deployment.deployment import Deployment
 from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack import stack_json
-from libs.monitoring.collector import StatusCollector, failing_tasks, hangs, longest_stall
+from libs.monitoring.collector import PROCESS_S, StatusCollector, ask_readiness, failing_tasks, longest_stall
 from libs.monitoring.health_problems import HealthProblem, as_json, is_noteworthy, notes_of, problems_of
 from libs.monitoring.status import (
+    Answer,
     Away,
     GenerationStatus,
     PartitionStatus,
+    ProcessEnds,
     ProcessStatus,
     ProjectionTotals,
     Status,
@@ -33,7 +37,7 @@ from libs.views.generations.generations import ProjectionName
 from services.cli.command_decorator import DataDir, command
 from services.cli.deployment_discovery import DATA_DIR
 from services.cli.output import Block, ExitCode, Result, Rows
-from services.cli.present_servers import FIND_S, open_present
+from services.cli.present_servers import FIND_S, look, open_present
 
 EVERY_S: Final = 1.0
 
@@ -80,8 +84,17 @@ async def status(
 
 async def read_present_status(addresses: DeploymentAddresses) -> Status:
     """Read the status of the servers that answer, with the names of the others."""
-    parts = asyncio.ensure_future(read_parts(addresses.description))
-    async with open_present(addresses) as servers:
+    return await look(partial(_read_once, addresses), is_silent)
+
+
+def is_silent(status: Status) -> bool:
+    """Return whether a server or a process gave no answer."""
+    return bool(status.away) or any(part.answer is Answer.SILENT for part in status.parts)
+
+
+async def _read_once(addresses: DeploymentAddresses, patience: float) -> Status:
+    parts = asyncio.ensure_future(read_parts(addresses.description, patience))
+    async with open_present(addresses, patience) as servers:
         if servers.wrong is not None:
             raise servers.wrong
         status, unread = Status(time.time_ns() // 1_000_000, [], [], []), list[Away]()
@@ -97,7 +110,8 @@ async def read_present_status(addresses: DeploymentAddresses) -> Status:
             for server, found in zip(("Kafka", "Valkey"), await servers.away, strict=True)
             for each in found
         ]
-        return replace(status, parts=await parts, away=[*away, *unread, *status.away])
+        explained = [replace(one, follows=bool(away)) for one in (*unread, *status.away)]
+        return replace(status, parts=await parts, away=[*away, *explained])
 
 
 async def readings(
@@ -120,27 +134,33 @@ async def readings(
 
 
 def parts_of(description: Mapping[str, Any]) -> list[ProcessStatus]:
-    restarts = description.get("restarts", {})
-    pids = description.get("pids", {}).items()
-    return [ProcessStatus(name, pid, _alive(pid), restarts_at=restarts.get(name)) for name, pid in pids]
+    ends, restarts = (description.get(name, {}) for name in ("ends", "restarts"))
+    return [
+        ProcessStatus(
+            name, pid, _alive(pid), ends=ProcessEnds(**ends.get(name, {})), restarts_at=restarts.get(name)
+        )
+        for name, pid in description.get("pids", {}).items()
+    ]
 
 
-async def read_parts(description: Mapping[str, Any]) -> list[ProcessStatus]:
-    """Return the processes in stack.json, with those that do not answer, and with the failing tasks of the others;
+async def read_parts(description: Mapping[str, Any], patience: float = 1.0) -> list[ProcessStatus]:
+    """Return the processes in stack.json, with how each answers whether it is ready, and with their failing tasks;
     external servers are not included."""
     urls = description.get("metrics_urls", {})
-    return await asyncio.gather(*(_asked(part, urls.get(part.name)) for part in parts_of(description)))
+    return await asyncio.gather(*(_asked(part, urls.get(part.name), patience) for part in parts_of(description)))
 
 
-async def _asked(part: ProcessStatus, metrics_url: str | None) -> ProcessStatus:
+async def _asked(part: ProcessStatus, metrics_url: str | None, patience: float) -> ProcessStatus:
     if metrics_url is None or not part.alive:
         return part
-    is_silent, failing, (stall_s, stalled_in) = await asyncio.gather(
-        hangs(metrics_url.removesuffix("/metrics") + "/livez"),
+    (answer, waits_for), failing, (stall_s, stalled_in) = await asyncio.gather(
+        ask_readiness(metrics_url.removesuffix("/metrics") + "/readyz", PROCESS_S * patience),
         failing_tasks([metrics_url] if part.name.startswith("projector") else []),
         longest_stall([metrics_url]),
     )
-    return replace(part, failing=failing, answers=not is_silent, stall_s=stall_s, stalled_in=stalled_in)
+    return replace(
+        part, answer=answer, waits_for=waits_for, failing=failing, stall_s=stall_s, stalled_in=stalled_in
+    )
 
 
 def _alive(pid: int) -> bool:
@@ -164,7 +184,7 @@ def status_text(status: Status, *, everything: bool = False) -> Iterator[Block]:
     if status.beside:
         yield ""
         yield Rows([_generation(one) for one in status.beside], fit=True)
-        yield from (Text(note, style="dim") for note in notes_of(status))
+    yield from (Text(note, style="dim") for note in notes_of(status))
     if status.sealed:
         yield ""
         yield Rows(_sealed_cells(status), fit=True) if everything else f"Sealed contests: {len(status.sealed):,}"
@@ -175,8 +195,11 @@ def _verdict(status: Status, problems: Sequence[HealthProblem]) -> Iterator[Text
     parts = ", ".join(part.name for part in status.parts if part.alive)
     if not problems:
         yield Text.assemble(("All is well", "green"), f"; {parts} alive" if parts else "")
-    for one in problems:
-        yield Text.assemble((f"{one.where}: ", "bold red"), one.detail, (f"; {one.remedy}", "dim"))
+    for follows, alike in groupby(problems, key=lambda one: one.follows):
+        if follows:
+            yield Text("Probably their consequences:", style="dim")
+        for one in alike:
+            yield Text.assemble((f"{one.where}: ", "bold red"), one.detail, (f"; {one.remedy}", "dim"))
 
 
 def _projection_cells(status: Status, *, everything: bool) -> list[Cells]:

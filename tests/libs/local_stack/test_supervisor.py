@@ -111,7 +111,7 @@ async def test_preparation_comes_first_and_credentials_last(
 
 
 async def test_a_part_that_dies_is_started_again_and_stack_json_says_so(running: Supervisor) -> None:
-    before = running.pids
+    before, began = running.pids, time.time() - 0.001
     await running.kill("projector")
 
     def repaired() -> bool:
@@ -121,6 +121,9 @@ async def test_a_part_that_dies_is_started_again_and_stack_json_says_so(running:
     await eventually(repaired)
     assert stack_file(running)["pids"] == running.pids
     assert running.pids["gateway"] == before["gateway"]
+    [(name, end)] = stack_file(running)["ends"].items()
+    assert (name, end["times"], end["reason"]) == ("projector", 1, "by SIGKILL")
+    assert began <= end["at"] / 1000 <= time.time()
 
 
 async def test_stack_json_says_until_when_a_part_waits_to_be_started_again(running: Supervisor) -> None:

@@ -1,13 +1,16 @@
-"""Problems: clocks that differ, purchases that stay unprocessed, and failing tasks."""
+"""Problems: clocks that differ, purchases that stay unprocessed, and processes that fail, end or cannot serve."""
 
+import asyncio
+import json
 from dataclasses import replace
 
 import pytest
 
 from libs.contracts.log_records import Position
-from libs.monitoring.collector import LOOP_STALL, PART_UP, failing_tasks, ledger_of, longest_stall
+from libs.local_stack.ports import free_ports
+from libs.monitoring.collector import LOOP_STALL, PART_UP, ask_readiness, failing_tasks, ledger_of, longest_stall
 from libs.monitoring.health_problems import problems_of
-from libs.monitoring.status import OpenPurchase, PartitionStatus, ProcessStatus, Status
+from libs.monitoring.status import Answer, Away, OpenPurchase, PartitionStatus, ProcessEnds, ProcessStatus, Status
 from libs.views.generations.generations import ProjectionName
 from libs.views.votes.reply_types import PartitionState
 from tests.libs.monitoring.partition_rows import a_partition
@@ -79,3 +82,75 @@ async def test_a_process_whose_loop_stood_still_is_a_problem_with_the_route() ->
     assert (problem.kind, problem.where) == ("loop", "gateway")
     assert problem.detail == "kept all requests waiting for 2.3 s, by one to /contests"
     assert problems_of(Status(NOW_S * 1000, [], [replace(part, stall_s=0.9)], ())) == []
+
+
+GATEWAY = ProcessStatus("gateway", 1, alive=True)
+UNREADY = "is not ready: "
+
+
+async def test_a_process_that_lives_and_does_not_serve_is_asked_why() -> None:
+    dependencies = json.dumps({"ready": False, "dependencies": {"log": "ready", "views": "unavailable"}}).encode()
+    unavailable = "503 Service Unavailable"
+
+    async def never(_: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(3600)
+
+    async with open_host() as host:
+        host.answers["/silent"] = never
+        answers = [
+            await ask_readiness(url, within_s)
+            for url, within_s in (
+                (host.respond("/ready", b"{}"), 60),
+                (host.respond("/unready", dependencies, unavailable), 60),
+                (host.respond("/stopping", b"stopping", unavailable), 60),
+                (f"http://127.0.0.1:{free_ports(1)[0]}/readyz", 60),
+                (host.url("/silent"), 0.2),
+            )
+        ]
+    assert answers == [
+        (Answer.READY, []),
+        (Answer.UNREADY, ["views"]),
+        (Answer.UNREADY, []),
+        (Answer.REFUSED, []),
+        (Answer.SILENT, []),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        (GATEWAY, []),
+        (
+            replace(GATEWAY, answer=Answer.UNREADY, waits_for=["log", "views"]),
+            ["is not ready: waits for log, views"],
+        ),
+        (replace(GATEWAY, answer=Answer.UNREADY), [f"{UNREADY}it is stopping"]),
+        (replace(GATEWAY, answer=Answer.REFUSED), ["accepts no connections: it is starting, or could not start"]),
+        (replace(GATEWAY, answer=Answer.SILENT), ["does not answer"]),
+        (
+            replace(GATEWAY, alive=False, ends=ProcessEnds(3, NOW_S * 1000, "by SIGKILL")),
+            ["has ended at 2026-09-21T14:13:20.000000Z (by SIGKILL)"],
+        ),
+    ],
+)
+def test_a_process_that_does_not_serve_is_a_problem(part: ProcessStatus, said: list[str]) -> None:
+    problems = problems_of(Status(NOW_S * 1000, [], [part], ()))
+    assert [problem.detail for problem in problems] == [f"process 1 {text}" for text in said]
+
+
+def test_what_explains_others_comes_first_and_they_are_marked() -> None:
+    gateway = replace(GATEWAY, answer=Answer.UNREADY, waits_for=["log"])
+    kafka = ProcessStatus("kafka", 2, alive=False)
+    away = [Away("Kafka 127.0.0.1:9092", "away: does not answer"), Away("Valkey 127.0.0.1:6379", "away: refused")]
+    paused = a_partition(ProjectionName.VOTES, open=False)
+    off = a_partition(ProjectionName.VOTES, open=True, valkey_clock_off_s=3600.0)
+    found = problems_of(Status(NOW_S * 1000, [paused, off], [gateway, kafka], (), away))
+    assert [(problem.kind, problem.where.split()[0], problem.follows) for problem in found] == [
+        ("part", "kafka", False),
+        ("away", "Valkey", False),
+        ("clock", "votes", False),
+        ("away", "Kafka", True),
+        ("part", "gateway", True),
+        ("gate", "votes", True),
+    ]
+    assert not any(problem.follows for problem in problems_of(Status(NOW_S * 1000, [paused], [gateway], ())))

@@ -25,6 +25,7 @@ from libs.local_stack.java import pins
 from libs.local_stack.settings import StackSettings
 from libs.monitoring import collector
 from libs.monitoring.collector import StatusCollector
+from libs.monitoring.status import Answer
 from libs.tally.errors import ViewsUnavailable
 from libs.views.generations.generations import ProjectionName
 from libs.views.valkey.client import ValkeyClient
@@ -199,7 +200,7 @@ async def test_it_and_status_answer_from_the_servers_that_are_there_and_name_the
     assert any(one.where.startswith("catalogue ") for one in status.away)
     assert status.of(ProjectionName.CATALOGUE), "of the other shards"
     assert f"away: Valkey 127.0.0.1:{hung.port} does not answer in time" in {one.reason for one in unnamed.away}
-    assert [part.answers for part in status.parts] == [False]
+    assert [part.answer for part in status.parts] == [Answer.SILENT]
     problems = {one.name: one for one in found if not one.ok}
     assert "does not answer" in problems["gateway"].detail
     assert broker in problems["Kafka"].detail

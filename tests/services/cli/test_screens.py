@@ -4,6 +4,7 @@ TALLY_UPDATE_DOCUMENTS=1 records them again.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +14,15 @@ from rich.console import Console
 
 from libs.audit.audit_log import AuditRow, MemberChange
 from libs.contracts.catalogue_events import ApiKey, KeyAncestor, KeyRules
-from libs.monitoring.status import Away, OtherGeneration, PartitionStatus, ProcessStatus, Status
+from libs.monitoring.status import (
+    Answer,
+    Away,
+    OtherGeneration,
+    PartitionStatus,
+    ProcessEnds,
+    ProcessStatus,
+    Status,
+)
 from libs.tally.events import Actor
 from libs.views.generations.generations import ProjectionName, State
 from services.cli.commands.doctor.command import diagnosis
@@ -121,13 +130,15 @@ def commands() -> Mapping[str, Iterable[Block]]:
     """Return the text of each command."""
     lost = [
         Away("Valkey 10.0.0.9:6379", "away: does not answer"),
-        Away("test 1", "away: Valkey 10.0.0.9:6379 does not answer in time"),
+        Away("test 1", "away: Valkey 10.0.0.9:6379 does not answer in time", follows=True),
     ]
-    dead = ProcessStatus("projector", 42, alive=False, restarts_at=AT + 4_000)
-    hung = ProcessStatus("gateway-2", 43, alive=True, answers=False)
+    ended = ProcessEnds(2, AT - 1_000, "by SIGKILL")
+    dead = ProcessStatus("projector", 42, alive=False, ends=ended, restarts_at=AT + 4_000)
+    hung = ProcessStatus("gateway-2", 43, alive=True, answer=Answer.SILENT)
+    unready = replace(GATEWAY, answer=Answer.UNREADY, waits_for=["views"])
     return {
-        "status": status_text(Status(AT, WELL, [GATEWAY, PROJECTOR], [])),
-        "status (faults)": status_text(Status(AT, FAULTS, [GATEWAY, hung, dead], [], lost)),
+        "status": status_text(Status(AT, WELL, [GATEWAY, replace(PROJECTOR, ends=ended)], [])),
+        "status (faults)": status_text(Status(AT, FAULTS, [unready, hung, dead], [], lost)),
         "keys list": listing([members_of(*key) for key in KEYS]).text,
         "void list": Result.listing("voids", VOIDS, VOID_COLUMNS).text,
         "log --audit": [audit_line(row) for row in AUDIT],

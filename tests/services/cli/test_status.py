@@ -183,7 +183,7 @@ async def test_a_task_of_the_projector_that_stopped_is_a_problem(log: FoldedLog)
         assert f"{problem.where}: {problem.detail}; {problem.remedy}" in lines_of(first.text)
         up.labels("purchases").set(1)
         assert ("part", "projector") not in problems(await read_status(stack))
-    assert ("part", "projector") not in problems(await read_status(stack))
+    assert ("part", "projector") in problems(await read_status(stack)), "it accepts no connections"
 
 
 async def test_votes_of_another_layout_are_its_one_problem_and_its_generation_is_not_broken(
@@ -261,8 +261,11 @@ async def test_the_command_says_what_is_wrong_and_ends_with_1(
 def test_a_process_that_is_gone_is_a_problem_that_says_when_it_is_started_again() -> None:
     gone = {"pids": {"projector": 2**22}}
     restarts = {"restarts": {"projector": 1000}}
-    again = "ended within seconds of its start; it is started again at 1970-01-01T00:00:01.000000Z"
-    for stack, detail in ((gone, f"process {2**22} has ended"), (gone | restarts, again)):
+    ends = {"ends": {"projector": {"times": 1, "at": 500, "reason": "by SIGKILL"}}}
+    ended = f"process {2**22} has ended"
+    killed = f"{ended} at 1970-01-01T00:00:00.500000Z (by SIGKILL)"
+    again = f"{killed}, within seconds of its start; it is started again at 1970-01-01T00:00:01.000000Z"
+    for stack, detail in ((gone, ended), (gone | ends, killed), (gone | ends | restarts, again)):
         (part,) = parts_of(stack)
         assert not part.alive
         (problem,) = problems_of(Status(0, [], [part], []))

@@ -4,18 +4,20 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import httpx
 
 from libs.deployment.deployment import Deployment
+from libs.deployment.settings import DeploymentAddresses
 from libs.kafka.durability import DURABLE, read_durability
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import out_of_sync, read_brokers
 from libs.local_stack.server_interface import AwayServer
 from libs.monitoring.collector import PROCESS_S, StatusCollector
-from libs.monitoring.health_problems import problems_of
-from libs.monitoring.status import Status
+from libs.monitoring.health_problems import HealthProblem, problems_of
+from libs.monitoring.status import Answer, ProcessStatus, Status
 from libs.tally.errors import LogUnavailable, TallyError, ViewsUnavailable
 from libs.telemetry.redaction import redacted
 from libs.views.valkey.client import Shard, Valkey, read_info
@@ -28,7 +30,7 @@ from libs.views.valkey.settings import ValkeySettings
 from libs.web.server.tls import public_authorities
 from services.cli.commands.status import read_parts
 from services.cli.output import plural
-from services.cli.present_servers import PresentServers, open_present
+from services.cli.present_servers import PresentServers, look, open_present
 
 MOST_SKEW_S: Final = 1.0
 PING_S: Final = 1.0
@@ -62,16 +64,26 @@ def problem(name: str, detail: str, remedy: str, *, away: bool = False) -> Findi
 
 async def check_servers(deployment: Deployment) -> AsyncIterator[Finding]:
     """Run the checks concurrently, until one deadline; those that need an absent server are skipped."""
-    description = deployment.description
-    parts = asyncio.ensure_future(read_parts(description))
-    async with open_present(deployment.addresses) as present:
-        findings = await _check(present, description.get("base_url"))
-    wrong = {one.where: one for one in problems_of(Status(0, [], await parts, []))}
-    for part in parts.result():
-        one = wrong.get(part.name)
-        yield problem(one.where, one.detail, one.remedy) if one else fine(part.name, f"runs as process {part.pid}")
-    for finding in findings:
+    for finding in await look(partial(_check_once, deployment.addresses), _is_any_away):
         yield finding
+
+
+def _is_any_away(findings: Sequence[Finding]) -> bool:
+    return any(finding.away for finding in findings)
+
+
+async def _check_once(addresses: DeploymentAddresses, patience: float) -> list[Finding]:
+    parts = asyncio.ensure_future(read_parts(addresses.description, patience))
+    async with open_present(addresses, patience) as present:
+        findings = await _check(present, addresses.description.get("base_url"))
+    wrong = {one.where: one for one in problems_of(Status(0, [], await parts, []))}
+    return [*(_process(part, wrong.get(part.name)) for part in parts.result()), *findings]
+
+
+def _process(part: ProcessStatus, wrong: HealthProblem | None) -> Finding:
+    if wrong is None:
+        return fine(part.name, f"runs as process {part.pid}")
+    return problem(wrong.where, wrong.detail, wrong.remedy, away=part.answer is Answer.SILENT)
 
 
 async def _check(servers: PresentServers, base_url: str | None) -> list[Finding]:
