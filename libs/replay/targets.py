@@ -26,7 +26,7 @@ from libs.views.votes.vote_views import VoteViews
 
 PROJECTIONS: Final = ProjectionName.CATALOGUE, ProjectionName.TEST, ProjectionName.VOTES, ProjectionName.PURCHASES
 """Projections in the order in which they are rebuilt."""
-NOT_COMPARED: Final = "due", "outcomes", "outcome_times"
+NOT_COMPARED: Final = "due", "outcomes", "outcome_times", "outcome_ring"
 """Keys of the catalogue outside of the fold: due items return with it, outcomes of commands expire lazily."""
 
 

@@ -1,5 +1,6 @@
 """Reference fold of the catalogue in plain Python, compared with `views/catalogue/*.lua`."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -25,6 +26,7 @@ from libs.contracts.catalogue_events import (
 )
 from libs.contracts.codec import Undecodable
 from libs.tally.events import LogCreated
+from libs.views.catalogue.catalogue_fold import MOST_OUTCOMES
 
 DELETED = "deleted_contests"
 DAY_MS = 24 * 3600 * 1000
@@ -53,7 +55,9 @@ class Model:
     config: dict[str, int] = field(default_factory=dict)
     due: dict[tuple[str, str], int] = field(default_factory=dict)
     keys: dict[str, ApiKey] = field(default_factory=dict)
-    outcomes: dict[str, tuple[int, Outcome]] = field(default_factory=dict)
+    outcomes: dict[str, tuple[int, str, int, Outcome]] = field(default_factory=dict)
+    commands: Counter[str] = field(default_factory=Counter)
+    most_outcomes: int = MOST_OUTCOMES
     quarantine: dict[int, str] = field(default_factory=dict)
     offset: int = 0
     time: int = 0
@@ -68,9 +72,12 @@ class Model:
             self._command(offset, event)
 
     def outcome(self, command_id: str) -> Outcome | None:
-        """Outcomes, kept for 24 h of log time."""
-        kept = self.outcomes.get(command_id)
-        return kept[1] if kept is not None and kept[0] > self.time - DAY_MS else None
+        """Outcomes, kept for 24 h of log time, and of the latest commands of an account only."""
+        if command_id not in self.outcomes:
+            return None
+        time, account, number, outcome = self.outcomes[command_id]
+        is_latest = number >= self.commands[account] - self.most_outcomes
+        return outcome if is_latest and time > self.time - DAY_MS else None
 
     def version(self, name: Name) -> int:
         held = self.records.get(name)
@@ -109,7 +116,8 @@ class Model:
 
     def _remember(self, event: CatalogueCommand, outcome: Outcome) -> None:
         outcome = replace(outcome, written=tuple(replace(stored, record="") for stored in outcome.written))
-        self.outcomes[event.command_id] = (self.time, outcome)
+        self.outcomes[event.command_id] = (self.time, event.account, self.commands[event.account], outcome)
+        self.commands[event.account] += 1
 
     def _judge(self, offset: int, event: CatalogueCommand) -> Outcome:
         refuse = lambda kind, *refs: Outcome(kind, offset, event.content, (), refs)  # noqa: E731

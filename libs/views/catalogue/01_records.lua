@@ -21,7 +21,10 @@
 --   base:keys                                      hash  key id -> packed `ApiKey` (contracts/catalogue_events.py), by the
 --                                                  names of its members, without the id
 --   base:descendants:<key id>                      set   ids of the keys that descend from this one
---   base:outcomes, base:outcome_times              hash  command id -> packed outcome; zset by log time (ms)
+--   base:outcomes                                  hash  command id -> packed `KeptOutcome`
+--   base:outcome_times                             zset  account NUL number NUL command id, by log time (ms)
+--   base:outcome_numbers                           hash  account -> number of its commands with an outcome
+--   base:outcome_ring:<account>                    hash  number modulo the most that are kept -> member of outcome_times
 --   base:quarantine                                hash  offset -> reason
 -- An envelope is a `StoredRecord` (stored_records.py), which writes all of this; JSON stays text. Numbers stay below 2^53.
 -- A deleted contest becomes a record of the resource DELETED, created when the contest was, and its children stay where they
@@ -29,7 +32,7 @@
 -- created and updated are the event's `at`, never ahead of the broker's clock and growing strictly: a list's cursor.
 
 local PARENT_RESOURCE, PARENT = 5, 6
-local SCHEMA = 10      -- raised with every change of the stored layout, or of the fold's result for the same log
+local SCHEMA = 11      -- raised with every change of the stored layout, or of the fold's result for the same log
 local DELETED = 'deleted_contests'
 
 local function records_of(base, account, resource) return base .. ':records:' .. account .. ':' .. resource end

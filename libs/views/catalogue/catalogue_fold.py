@@ -53,6 +53,9 @@ from libs.views.catalogue.stored_records import (
 from libs.views.generations.computed_fold import NUL, Entries, parts_of
 
 KEPT_MS: Final = 24 * 3600 * 1000
+"""Time for which the outcome of a command is kept, if its account does not give too many commands meanwhile."""
+MOST_OUTCOMES: Final = 10_000
+"""Maximum number of an account's outcomes: then each command forgets the oldest, whether it is refused or not."""
 LISTED: Final = 100
 """Maximum number of referrers named for a record or part, and of all that an outcome names 100 more."""
 PAGE: Final = 50
@@ -60,10 +63,20 @@ PAGE: Final = 50
 
 
 class KeptOutcome(NamedTuple):
-    """An outcome and the log's time (ms) at its command, after which it is kept for a day."""
+    """An outcome, the log's time (ms) at its command, and the number of the command in its account."""
 
     time: int
+    account: str
+    number: int
     outcome: Outcome
+
+
+class OutcomeName(NamedTuple):
+    """A member of `outcome_times`."""
+
+    account: str
+    number: int
+    command_id: str
 
 
 decode_key: Callable[[bytes], ApiKey] = msgspec.msgpack.Decoder(ApiKey).decode
@@ -96,17 +109,18 @@ class CatalogueFold(StoredRecords):
 
     async def begin(self, entries: Entries[CatalogueEvent]) -> None:
         """Remove some children of deleted records, read what most events need, and delete expired outcomes."""
-        oldest = "-inf", str(self.time - KEPT_MS), "BYSCORE", "LIMIT", 0, 2 * len(entries)
+        first = "-inf", str(self.time - KEPT_MS), "BYSCORE", "LIMIT", 0, 2 * len(entries)
         is_doomed, expired, _ = await asyncio.gather(
             self.read("EXISTS", "doomed"),
-            self.read("ZRANGE", "outcome_times", *oldest),
+            self.read("ZRANGE", "outcome_times", *first),
             self.load(*(field for _, event in entries if isinstance(event, Command) for field in _read_by(event))),
         )
         self.is_work_left = is_doomed == 1
         await self._remove_some()
-        if expired:
-            self.write("HDEL", "outcomes", *expired)
-            self.write("ZREM", "outcome_times", *expired)
+        expired = [member.decode() for member in expired]
+        await self.load(*(("outcomes", _of(member).command_id) for member in expired))
+        for member in expired:
+            await self._forget_outcome(member)
 
     async def fold_event(self, event: Any, offset: int) -> None:
         if self.is_work_left and await self._meets_doomed(event):
@@ -119,14 +133,36 @@ class CatalogueFold(StoredRecords):
                 outcome = Outcome(OutcomeKind.OK, offset, event.content, named)
             except Refused as refused:
                 outcome = Outcome(refused.kind, offset, event.content, (), refused.refs)
-            self.hset("outcomes", event.command_id, encode(KeptOutcome(self.time, outcome)))
-            self.write("ZADD", "outcome_times", self.time, event.command_id)
+            await self._keep_outcome(event, outcome)
         for contest in sorted(contests_of(event)):
             self.hset("config", contest, offset)
         if isinstance(event, ContestRestored):
             # by several calls: references that begin again can be told from those that did not yet
             self.write("HSET", "position", "time", self.time, "clock", self.clock)
             await self._remove_all()
+
+    async def _keep_outcome(self, event: CatalogueCommand, outcome: Outcome) -> None:
+        """Store an outcome in the place of the account's oldest one, if it has that many."""
+        number = int(await self.hget("outcome_numbers", event.account) or 0)
+        ring, place = f"outcome_ring:{event.account}", str(number % MOST_OUTCOMES)
+        oldest = await self.hget(ring, place)
+        if oldest is not None:
+            await self._forget_outcome(oldest.decode())
+        member = NUL.join((event.account, str(number), event.command_id))
+        self.hset("outcomes", event.command_id, encode(KeptOutcome(self.time, event.account, number, outcome)))
+        self.hset(ring, place, member)
+        self.hset("outcome_numbers", event.account, number + 1)
+        self.write("ZADD", "outcome_times", self.time, member)
+
+    async def _forget_outcome(self, member: str) -> None:
+        """Remove what is stored of an outcome; a later one of the same command stays."""
+        of = _of(member)
+        packed = await self.hget("outcomes", of.command_id)
+        kept = None if packed is None else decode_outcome(packed)
+        if kept is not None and (kept.account, kept.number) == (of.account, of.number):
+            self.hdel("outcomes", of.command_id)
+        self.hdel(f"outcome_ring:{of.account}", str(of.number % MOST_OUTCOMES))
+        self.write("ZREM", "outcome_times", member)
 
     async def _execute(self, event: CatalogueCommand, offset: int) -> Sequence[Stored]:
         """Judge and execute a command; return the records that it leaves. Raises `Refused`."""
@@ -433,6 +469,11 @@ class CatalogueFold(StoredRecords):
         return row if row is not None and row.account == account else None
 
 
+def _of(member: str) -> OutcomeName:
+    account, number, command_id = member.split(NUL, 2)
+    return OutcomeName(account, int(number), command_id)
+
+
 def _writes_of(event: Command) -> Sequence[Write]:
     if isinstance(event, RecordsWritten):
         return event.writes
@@ -445,6 +486,7 @@ def _writes_of(event: Command) -> Sequence[Write]:
 def _read_by(event: Command) -> Iterator[tuple[str, str]]:
     """Yield fields that an event reads."""
     yield "outcomes", event.command_id
+    yield "outcome_numbers", event.account
     yield account_size(event.account)
     for write in _writes_of(event):
         names = [(write.resource, write.key), *([write.parent] if write.parent else [])]

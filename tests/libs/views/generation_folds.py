@@ -18,7 +18,7 @@ from tests.support.vote_views import VoteViews
 
 LOG = test_catalogue_fold.LOG
 CONTESTS = {"one", "two:é", "contest"}
-NOT_OF_LOG = ("due", "outcomes", "outcome_times", "calls")
+NOT_OF_LOG = ("due", "outcomes", "outcome_times", "outcome_ring", "calls")
 
 
 class Keys(NamedTuple):

@@ -31,6 +31,8 @@ from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.topics import catalogue_topic
 from libs.monitoring.quarantine import reasons_of
 from libs.tally.events import Actor, LogCreated
+from libs.views.catalogue import catalogue_fold
+from libs.views.catalogue.catalogue_fold import MOST_OUTCOMES
 from libs.views.catalogue.catalogue_views import CatalogueViews, Entry, Order
 from libs.views.valkey.client import ValkeyClient
 from tests.support.builders import LAST
@@ -248,9 +250,9 @@ async def fold_in_pieces(
             await views.apply(partition, Position(LOG, first), entries[first:after], after)
 
 
-def logged(steps: list[dict[str, Any]]) -> tuple[list[Entry], Model]:
+def logged(steps: list[dict[str, Any]], most_outcomes: int = MOST_OUTCOMES) -> tuple[list[Entry], Model]:
     """Return the log of these steps, and its plain fold."""
-    model, time_ms = Model(), NOW_MS
+    model, time_ms = Model(most_outcomes=most_outcomes), NOW_MS
     entries: list[Entry] = [(LogRecord(0, time_ms, b""), LogCreated(LOG))]
     model.fold(0, time_ms, LogCreated(LOG))
     for offset, one in enumerate(steps, start=1):
@@ -266,13 +268,42 @@ def logged(steps: list[dict[str, Any]]) -> tuple[list[Entry], Model]:
     steps=st.lists(step, min_size=25, max_size=50),
     cuts=st.lists(st.integers(0, 1000), max_size=6),
     again=st.lists(st.booleans(), min_size=8, max_size=8),
+    most_outcomes=st.sampled_from([1, 3, MOST_OUTCOMES]),
 )
 async def test_any_log_cut_anyhow_and_partly_folded_twice_gives_the_plain_fold(
-    valkey: ValkeyClient, steps: list[dict[str, Any]], cuts: list[int], again: list[bool]
+    valkey: ValkeyClient, steps: list[dict[str, Any]], cuts: list[int], again: list[bool], most_outcomes: int
 ) -> None:
-    (entries, model), views = logged(steps), CatalogueViews(valkey, f"t{uuid.uuid4().hex[:8]}")
-    await fold_in_pieces(views, PARTITION, entries, cuts, again)
+    (entries, model), views = logged(steps, most_outcomes), CatalogueViews(valkey, f"t{uuid.uuid4().hex[:8]}")
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(catalogue_fold, "MOST_OUTCOMES", most_outcomes)
+        await fold_in_pieces(views, PARTITION, entries, cuts, again)
     await assert_equal(views, model)
+
+
+async def test_an_account_keeps_a_bounded_number_of_outcomes_also_of_refused_commands(
+    valkey: ValkeyClient, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For ten thousand of them a day of refusals costs some megabytes, however many there are."""
+    monkeypatch.setattr(catalogue_fold, "MOST_OUTCOMES", 10)
+    views = CatalogueViews(valkey, namespace)
+    keys = f"{views.generations.base(PARTITION)}:g1:"
+
+    async def refuse(first: int, after: int, time_ms: int) -> tuple[int, int, int]:
+        deleted: dict[str, Any] = {"account": ACCOUNTS[0], "at": 0, "resource": "apps", "key": "none"}
+        entries: list[Entry] = [
+            (LogRecord(at, time_ms, b""), RecordDeleted(**deleted, command_id=f"c{at}"))
+            for at in range(first, after)
+        ]
+        await views.apply(PARTITION, Position(LOG, first), entries, after)
+        ring = f"outcome_ring:{ACCOUNTS[0]}"
+        sizes = [await valkey.call("HLEN", keys + "outcomes"), await valkey.call("HLEN", keys + ring)]
+        return (*sizes, await valkey.call("ZCARD", keys + "outcome_times"))
+
+    assert await refuse(0, 7, NOW_MS) == (7, 7, 7)
+    assert await refuse(7, 200, NOW_MS) == (10, 10, 10)
+    assert await refuse(200, 210, NOW_MS + DAY_MS) == (10, 10, 10)
+    assert await refuse(210, 211, NOW_MS + 3 * DAY_MS) == (10, 10, 10)
+    assert await refuse(211, 212, NOW_MS + 3 * DAY_MS) == (9, 9, 9), "two expired ones go for each new one"
 
 
 async def test_a_batch_from_elsewhere_is_refused_naming_the_position(valkey: ValkeyClient, namespace: str) -> None:
