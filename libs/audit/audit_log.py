@@ -100,12 +100,14 @@ class AuditRow:
 class Audit:
     """Builds audit rows from entries in the order of their append times.
 
-    The votes log names no account: a row's account is the one of the actor's key.
+    The votes log and operators' actions name no account: theirs is the contest's, else the one of the actor's key.
     """
 
     wanted: AuditFilter
     accounts: dict[str, str] = field(default_factory=dict)
     """Account by key id."""
+    owners: dict[str, str] = field(default_factory=dict)
+    """Account by key of a contest."""
     titles: dict[str, str] = field(default_factory=dict)
     """Titles of contests and participants, by key."""
     written: dict[tuple[str, str, str], dict[int, str]] = field(default_factory=dict)
@@ -118,6 +120,8 @@ class Audit:
         if isinstance(event, KeyIssued):
             self.accounts[event.key_id] = event.account
         self.titles.update(_titles(event))
+        contests = [write.key for write, _ in _writes(event) if write.resource == "contests"]
+        self.owners.update(dict.fromkeys(contests, self._account(event) or ""))
         changes = list(self._changes(event, entry.record.offset))
         actor, account = event.actor, self._account(event)
         if not self.wanted.has(entry.record.timestamp_ms, actor, account):
@@ -160,9 +164,12 @@ class Audit:
         return subject | {"title": title} if title else subject
 
     def _account(self, event: Audited) -> str | None:
+        if isinstance(event, OperatorActed):
+            return event.arguments.get("account") or self.owners.get(event.arguments.get("contest", ""))
         if isinstance(event, VoteRemoved | SourceReported):
-            return self.accounts.get(event.actor.name) if event.actor is not None else None
-        return getattr(event, "account", None)
+            by_key = self.accounts.get(event.actor.name) if event.actor is not None else None
+            return self.owners.get(event.contest, by_key)
+        return event.account
 
 
 async def read_audit(

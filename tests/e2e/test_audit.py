@@ -161,6 +161,8 @@ async def test_actions_of_operators_are_recorded_where_no_event_says_who_did_the
     assert rows[1]["subject"] == {"secrets": "False", "files": "True"}
     assert (rows[0]["subject"]["contest"], rows[0]["subject"]["votes"]) == (contest.key, "1")
     assert all(row["actor"]["origin"].endswith(f"@{HOST}") for row in rows)
+    assert [row["account"] for row in rows] == ["dev", None, None], "a void is of its contest's account"
+    assert rows[0] in await audit(stack, "--account", "dev")
 
 
 BY_EVENTS = {"contests restore", "erase-contest-secret", "keys revoke", "reopen", "seal", "unseal", "wipe"}

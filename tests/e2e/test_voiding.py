@@ -201,11 +201,12 @@ async def test_behind_the_close_it_waits_for_a_reopening(api: Api, stack: Superv
     key = contest.key
     result = await tally(stack, "void", key, "--all", "--execute")
     assert result.exit_code == 0, result.output
-    head, climbing, first, *_, last = result.stdout.splitlines()
+    head, climbing, first, *_, undo, _, last = result.stdout.splitlines()
     assert head.split() == ["participant", "title", "votes", "rank", "voters"]
     assert climbing.split() == [contest.participants[1], "Participant", "1", "0", "2", "->", "1", "0"]
     assert first.split()[3:] == ["2", "->", "0", "1", "2", "->", "0"]
     assert last == "Recorded; the result does not change until `tally reopen`."
+    assert undo.startswith(f"`tally void undo {key} ")
     assert (await contest.counts())["count"] == 2
     assert (await void(stack, key, "--all"))["votes"] == 0
     (listed,) = (await void(stack, "list", key))["voids"]

@@ -273,6 +273,8 @@ def _text(result: Effect, verb: str) -> Iterator[Block]:
     yield f"Contest {contest}: {_arrow(total.count)} votes, {_arrow(total.unique_voter_count)} voters."
     offsets = " ".join(f"{partition}:{offset}" for partition, offset in sorted(result.positions.items()))
     yield f"By the log as of {result.at}; later votes are not affected. Positions: {offsets}"
+    if result.executed and result.votes and verb == "voided":
+        yield f"`tally void undo {result.contest_key} {result.void} --execute` restores these votes."
     waits = result.waits_for_reopening
     if not result.votes:
         yield f"No votes can be {verb}."
