@@ -100,8 +100,10 @@ def test_a_stack_that_was_announced_but_is_away_ends_with_3(tmp_path: Path) -> N
     stack_json.write(tmp_path, stack | {"pids": {"projector": 2**22}})
     result = doctor(tmp_path)
     assert result.exit_code == 3
-    for away in ("projector: process", "Kafka: does not answer", "Valkey: does not answer", "HTTP service"):
+    for away in ("projector: process", "Kafka: does not answer", "Valkey: does not answer"):
         assert f"problem  {away}" in result.stdout
+    assert "follows  HTTP service" in result.stdout
+    assert "3 problems found, and what probably follows from them: 1." in result.stdout
 
 
 def test_a_wrong_password_is_named_and_no_absence(

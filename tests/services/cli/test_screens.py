@@ -120,8 +120,9 @@ DOCTOR: Final = [
     ),
     fine("Kafka", "answers at 10.0.0.5:9092,10.0.0.6:9092,10.0.0.7:9092"),
     problem("Valkey", "does not answer at 10.0.0.9:6379; the other servers do", "start it again", away=True),
-    problem(
-        "views", "test 1: away: Valkey 10.0.0.9:6379 does not answer in time", "see the servers above", away=True
+    replace(
+        problem("views", "test 1: away: Valkey 10.0.0.9:6379 does not answer in time", "see the servers above"),
+        follows=True,
     ),
 ]
 

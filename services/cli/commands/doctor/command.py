@@ -28,6 +28,7 @@ from services.cli.output import Block, ExitCode, Result, plural
 
 OLDEST_PYTHON: Final = (3, 11)
 ANSWER_S: Final = 2.0
+PROBLEM: Final = "problem  ", "bold red"
 
 
 @command(finds_topics=False)
@@ -56,13 +57,15 @@ def diagnosis(checks: Sequence[Finding], *, stack: bool) -> Result:
     """Return the results of all checks; `stack`: those of a running stack or of given servers are among them."""
     text: list[Block] = []
     for check in checks:
-        mark = ("ok       ", "green") if check.ok else ("problem  ", "bold red")
+        mark = ("ok       ", "green") if check.ok else ("follows  ", "red") if check.follows else PROBLEM
         text.append(Text.assemble(mark, f"{check.name}: {check.detail}"))
         if check.remedy:
             text.append(Text(f"         → {check.remedy}", style="yellow"))
     problems = sum(not check.ok for check in checks)
     if problems:
-        text.append(f"{plural(problems, 'problem')} found.")
+        causes = sum(not check.ok and not check.follows for check in checks)
+        rest = f", and what probably follows from them: {problems - causes}" if problems > causes else ""
+        text.append(f"{plural(causes, 'problem')} found{rest}.")
     elif stack:
         text.append("Nothing is wrong.")
     else:

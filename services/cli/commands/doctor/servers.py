@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from libs.kafka.topics import out_of_sync, read_brokers
 from libs.local_stack.server_interface import AwayServer
 from libs.monitoring.collector import PROCESS_S, StatusCollector
 from libs.monitoring.health_problems import HealthProblem, problems_of
-from libs.monitoring.status import Answer, ProcessStatus, Status
+from libs.monitoring.status import Answer, Away, ProcessStatus, Status
 from libs.tally.errors import LogUnavailable, TallyError, ViewsUnavailable
 from libs.telemetry.redaction import redacted
 from libs.views.valkey.client import Shard, Valkey, read_info
@@ -35,6 +35,8 @@ from services.cli.present_servers import PresentServers, look, open_present
 MOST_SKEW_S: Final = 1.0
 PING_S: Final = 1.0
 
+SERVERS: Final = "Kafka", "Valkey"
+FRONT: Final = "HTTP service"
 SETTINGS = "Valkey's settings"
 REPLICAS = 2
 """Replicas of a shard where writes wait for one: of one replica, a promoted one has none and refuses writes."""
@@ -45,13 +47,14 @@ LONGEST_NODE_TIMEOUT_MS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Result of one check; `away` marks a server that does not respond."""
+    """Result of one check; `away` marks a server that does not respond, `follows` what others probably explain."""
 
     name: str
     ok: bool
     detail: str
     remedy: str = ""
     away: bool = False
+    follows: bool = False
 
 
 def fine(name: str, detail: str) -> Finding:
@@ -76,21 +79,33 @@ async def _check_once(addresses: DeploymentAddresses, patience: float) -> list[F
     parts = asyncio.ensure_future(read_parts(addresses.description, patience))
     async with open_present(addresses, patience) as present:
         findings = await _check(present, addresses.description.get("base_url"))
-    wrong = {one.where: one for one in problems_of(Status(0, [], await parts, []))}
-    return [*(_process(part, wrong.get(part.name)) for part in parts.result()), *findings]
+    silent = [Away(one.name, one.detail) for one in findings if one.away and one.name in SERVERS]
+    wrong = {one.where: one for one in problems_of(Status(0, [], await parts, [], silent))}
+    is_explained = bool(silent) or not all(part.alive for part in parts.result())
+    return [
+        *(_process(part, wrong.get(part.name)) for part in parts.result()),
+        *(replace(one, follows=_follows(one, wrong.get(one.name), is_explained)) for one in findings),
+    ]
+
+
+def _follows(finding: Finding, wrong: HealthProblem | None, is_explained: bool) -> bool:
+    if wrong is not None:
+        return wrong.follows
+    return is_explained and not finding.ok and (finding.away or finding.name == FRONT)
 
 
 def _process(part: ProcessStatus, wrong: HealthProblem | None) -> Finding:
     if wrong is None:
         return fine(part.name, f"runs as process {part.pid}")
-    return problem(wrong.where, wrong.detail, wrong.remedy, away=part.answer is Answer.SILENT)
+    found = problem(wrong.where, wrong.detail, wrong.remedy, away=part.answer is Answer.SILENT)
+    return replace(found, follows=wrong.follows)
 
 
 async def _check(servers: PresentServers, base_url: str | None) -> list[Finding]:
     present, log, views = servers.deployment, servers.log_answers, servers.views_answer
     addresses = present.addresses
     checks = {
-        "HTTP service": _front(base_url) if base_url else None,
+        FRONT: _front(base_url) if base_url else None,
         "topics": _topics(present) if log else None,
         "replicas": check_replicas(present) if log else None,
         "recorded votes": check_durability(present) if log else None,
@@ -157,15 +172,13 @@ async def _front(base_url: str) -> Finding:
             answer = await client.get("/readyz")
     except httpx.TimeoutException:
         detail = f"{base_url}/readyz gives no answer in {PROCESS_S:g} s: the gateway hangs, or waits for a server"
-        return problem("HTTP service", detail, "see the processes and servers above", away=True)
+        return problem(FRONT, detail, "see the processes and servers above", away=True)
     except httpx.HTTPError:
         remedy = "read the gateway's log in the data directory"
-        return problem("HTTP service", f"does not answer at {base_url}", remedy, away=True)
+        return problem(FRONT, f"does not answer at {base_url}", remedy, away=True)
     if answer.status_code == httpx.codes.OK:
-        return fine("HTTP service", f"ready at {base_url}")
-    return problem(
-        "HTTP service", f"{base_url}/readyz returns {answer.status_code}", "see the problems named here"
-    )
+        return fine(FRONT, f"ready at {base_url}")
+    return problem(FRONT, f"{base_url}/readyz returns {answer.status_code}", "see the problems named here")
 
 
 async def _topics(deployment: Deployment) -> Finding:
