@@ -286,8 +286,28 @@ def effect(
     executed: bool,
 ) -> Effect:
     """Return the effect of `events`, by partition, on the counts: from one vote count record to another."""
-    titles, config = titles_of(ballots.config), ballots.config.contest
-    then, now = before["participants"], after["participants"]
+    config = ballots.config.contest
+    contest, participants = changes(ballots.config, before, after)
+    return Effect(
+        void=void,
+        contest_key=ballots.contest.key,
+        title="" if config is None else config.document.get("title") or "",
+        executed=executed,
+        waits_for_reopening=ballots.is_over,
+        votes=len(events),
+        voters=len({event.voter for _, event in events}),
+        contest=contest,
+        participants=participants,
+        at=timestamp(ballots.at),
+        positions=ballots.positions,
+    )
+
+
+def changes(
+    config: ContestRecords, before: dict[str, Any], after: dict[str, Any]
+) -> tuple[Totals, list[ParticipantEffect]]:
+    """Return what changes from one vote count record to another; participants by the change of their rank."""
+    titles, then, now = titles_of(config), before["participants"], after["participants"]
     ranks = places_in(then), places_in(now)
     rows = [
         ParticipantEffect(
@@ -301,19 +321,7 @@ def effect(
     ]
     rows.sort(key=lambda row: (-_change(row.rank), -_change(row.count), row.rank.after))
     count, voters = (Pair(before[name], after[name]) for name in ("count", "unique_voter_count"))
-    return Effect(
-        void=void,
-        contest_key=ballots.contest.key,
-        title="" if config is None else config.document.get("title") or "",
-        executed=executed,
-        waits_for_reopening=ballots.is_over,
-        votes=len(events),
-        voters=len({event.voter for _, event in events}),
-        contest=Totals(count, voters),
-        participants=rows,
-        at=timestamp(ballots.at),
-        positions=ballots.positions,
-    )
+    return Totals(count, voters), rows
 
 
 def _change(pair: Pair) -> int:

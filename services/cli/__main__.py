@@ -31,6 +31,7 @@ COMMANDS: Final = {
         "contests": "contests:app",
         "count": "contests:count",
         "log": "log:log",
+        "ask": "ask:app",
     },
     "Results": {
         "void": "void:app",

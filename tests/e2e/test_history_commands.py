@@ -49,6 +49,22 @@ def outcomes(shown: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(step["type"], step["outcome"]) for step in shown]
 
 
+async def test_a_log_is_filtered_by_what_a_vote_has_and_ends_at_its_limit(api: Api, stack: Supervisor) -> None:
+    contest = await a_history(api)
+    vote = await contest.vote(1, "eve", ip="203.0.113.9")
+    await contest.counts_with(vote)
+
+    async def shown(*arguments: str) -> list[tuple[str, str]]:
+        return outcomes(await steps(stack, contest, *arguments))
+
+    cast = ("VoteCast", "counted")
+    assert await shown("--participant", contest.participants[1]) == [cast, cast]
+    assert await shown("--address", "203.0.113.0/24") == [cast]
+    assert await shown("--address", "203.0.113.10") == []
+    assert {kind for kind, _ in await shown("--source", "sms")} == {"SourceReported"}
+    assert await shown("--limit", "2") == (await shown())[:2]
+
+
 async def test_a_count_of_now_is_the_very_record_that_the_api_serves(api: Api, stack: Supervisor) -> None:
     contest = await a_history(api)
 

@@ -41,6 +41,7 @@ from services.cli.command_decorator import (
     read_titles,
 )
 from services.cli.output import Block, Result
+from services.cli.vote_selection import units_of
 
 ALARMING: Final[Mapping[str, str]] = {
     "overruled": "red", "quarantined": "red", "fenced": "yellow", "duplicate": "dim", "late": "yellow",
@@ -59,6 +60,12 @@ class EventSelection:
     voter: Annotated[str | None, Option(help="Only this voter, by the id used in the API.")] = None
     anonymous: Annotated[str | None, Option(help="Only this anonymous voter.")] = None
     partition: Annotated[int | None, Option(min=0, help="Only this partition.")] = None
+    participant: Annotated[str | None, Option(help="Only votes for the participant with this key.")] = None
+    source: Annotated[str | None, Option(help="Only votes or reports of this source.")] = None
+    address: Annotated[
+        str | None, Option(help="Only votes from this IP address or network, or from an address's pseudonym.")
+    ] = None
+    most: Annotated[int | None, Option("--limit", min=1, help="Print only the first ones.")] = None
     since: Annotated[
         str | None, Option("--from", "--since", help="Only records appended at this time or later.")
     ] = None
@@ -101,8 +108,11 @@ async def log(
     if follow and selection.until is not None:
         raise BadParameter("Give either --until or --follow.", param_hint="--until")
     if audit:
-        if contest is not None or selection.voter is not None or selection.anonymous is not None or follow:
-            raise BadParameter("Cannot be combined with a contest, a voter or --follow.", param_hint="--audit")
+        others = contest, selection.voter, selection.anonymous, selection.participant, selection.source
+        if follow or any(other is not None for other in (*others, selection.address, selection.most)):
+            raise BadParameter(
+                "Can be combined with --key, --account, --from and --until only.", param_hint="--audit"
+            )
         wanted = AuditFilter(key, account, selection.since_ms, selection.until_ms)
         async for row in read_audit(deployment, environment, wanted):
             yield Result(row, [audit_line(row)])
@@ -131,8 +141,17 @@ async def _events(
     extents = await extents_between(reader, topic, partitions, 0, until_ms)
     result = partial(_event, whole=some is None, titles=titles)
 
+    addresses = await _addresses(deployment, contest, selection.address)
+
     def is_wanted(step: HistoryStep) -> bool:
-        return step.entry.time_ms >= since_ms and voter in (None, getattr(step.event, "voter", None))
+        event = step.event
+        return (
+            step.entry.time_ms >= since_ms
+            and voter in (None, getattr(event, "voter", None))
+            and selection.source in (None, getattr(event, "source", None))
+            and (addresses is None or getattr(event, "address", None) in addresses)
+            and (selection.participant is None or selection.participant in participants_of(event))
+        )
 
     folded = shown = 0
     with without_gc():
@@ -143,6 +162,9 @@ async def _events(
                 if step is not None and is_wanted(step):
                     shown += 1
                     yield result(step)
+                    if shown == selection.most:
+                        note(f"The first {shown:,} events; --limit leaves out later ones.")
+                        return
     if not folded:  # A deleted contest is still in the log; otherwise it must be in the catalogue.
         await deployment.catalogue.owner_of(contest)
     note(f"{shown:,} of {folded:,} events.")
@@ -152,7 +174,29 @@ async def _events(
             async for entry in entries:
                 step = history.take(entry)
                 if step is not None and is_wanted(step):
+                    shown += 1
                     yield result(step)
+                    if shown == selection.most:
+                        return
+
+
+async def _addresses(deployment: Deployment, contest: str, address: str | None) -> set[str] | None:
+    """Return the pseudonyms of an address or network in this contest; None for all."""
+    if address is None:
+        return None
+    units = units_of(address)
+    secret = await read_secret(deployment, contest) if units else b""
+    return {pseudonym(secret, "address", unit) for unit in units} or {address}
+
+
+def participants_of(event: ContestEvent) -> set[str]:
+    """Return the participants of a vote; of its removal those whose votes from an address are given back."""
+    match event:
+        case VoteCast():
+            return {participant for participant, _ in event.choices}
+        case VoteRemoved():
+            return {*event.participants}
+    return set()
 
 
 async def _partitions_and_voter(

@@ -2,13 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, Final
 
-from typer import Argument, BadParameter, Option
+from typer import Argument, Option
 from uuid_utils import uuid7
 
 from libs.audit.recount import (
@@ -20,15 +18,12 @@ from libs.audit.recount import (
     effect,
     fold_until,
     read_ballots,
-    read_secret,
 )
 from libs.concurrency.tasks import becomes_true, retried
 from libs.contracts.codec import vote_codec
-from libs.contracts.ip_addresses import network_of
-from libs.contracts.pseudonyms import pseudonym
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import NotFound, TallyError, ViewsUnavailable
-from libs.tally.events import VoteCast, VoteRestored, VoteVoided
+from libs.tally.events import VoteRestored, VoteVoided
 from libs.tally.fold import ContestTally
 from libs.tally.time_conversion import timestamp
 from libs.tally.voter_ledger import VoteStatus
@@ -38,15 +33,13 @@ from services.cli.command_decorator import (
     OneContest,
     command,
     command_group,
-    moment,
     named,
     titles_by_key,
 )
 from services.cli.operator_actions import record_action
 from services.cli.output import Block, Result, Rows, plural
+from services.cli.vote_selection import VoteSelection
 
-INTERNAL: Final = "c-free", "c-paid"
-PLATFORMS: Final = "ios", "android", "web"
 AT_ONCE: Final = 500
 ATTEMPTS: Final = 5
 """Attempts per record with an unknown outcome or an error: the fold ignores duplicates."""
@@ -54,71 +47,6 @@ FOLD_WAIT_S: Final = 30.0
 
 
 app = command_group("Remove votes from the count, or restore them; `run` may be omitted.", "run")
-
-
-@dataclass(frozen=True, slots=True)
-class VoteSelection:
-    """Options that select votes; None if absent."""
-
-    address: Annotated[str | None, Option(help="Cast from this IP address; IPv6: from its /64.")] = None
-    since: Annotated[str | None, Option("--from", help="Accepted at this time or later.")] = None
-    until: Annotated[str | None, Option(help="Accepted before this time.")] = None
-    voters: Annotated[
-        Path | None, Option(exists=True, dir_okay=False, help="Of the voters in this file, one id per line.")
-    ] = None
-    anonymous: Annotated[
-        Path | None, Option(exists=True, dir_okay=False, help="Of the anonymous voters in this file, too.")
-    ] = None
-    source: Annotated[str | None, Option(help="c-free or c-paid.")] = None
-    platform: Annotated[str | None, Option(help="ios, android or web.")] = None
-    participant: Annotated[str | None, Option(help="For the participant with this key.")] = None
-    everything: Annotated[bool, Option("--all", help="All votes of the contest.")] = False
-
-    def check(self) -> None:
-        """Validate the options. Raises `BadParameter`."""
-        others = [getattr(self, field.name) for field in fields(self) if field.name != "everything"]
-        if self.everything == any(option is not None for option in others):
-            raise BadParameter("Select votes by one or more options, or give --all.")
-        if self.source is not None and self.source not in INTERNAL:
-            remedy = 'Its counts are reported, not cast: report lower ones with "allow_decrease": true.'
-            raise BadParameter(f"{self.source} is not {' or '.join(INTERNAL)}. {remedy}", param_hint="--source")
-        if self.platform is not None and self.platform not in PLATFORMS:
-            raise BadParameter(f"One of {', '.join(PLATFORMS)}.", param_hint="--platform")
-
-    async def matcher(self, deployment: Deployment, ballots: Ballots) -> Callable[[VoteCast], bool]:
-        """Return whether a vote matches all options that are given.
-
-        Raises `BadParameter`, and `NotFound` if the contest's secret is needed but missing.
-        """
-        contest, network = ballots.contest, None
-        if self.participant is not None and self.participant not in contest.participants:
-            unknown = f"The contest has no participant {self.participant}."
-            raise BadParameter(unknown, param_hint="--participant")
-        try:
-            network = None if self.address is None else network_of(self.address)
-        except ValueError as error:
-            raise BadParameter(str(error), param_hint="--address") from None
-        since = None if self.since is None else moment(self.since, "--from")
-        until = None if self.until is None else moment(self.until, "--until")
-        by_voter = self.voters is not None or self.anonymous is not None
-        secret = await read_secret(deployment, contest.key) if by_voter or network is not None else b""
-        address = None if network is None else pseudonym(secret, "address", network)
-        voters = {pseudonym(secret, "voter", name) for name in _lines(self.voters)}
-        voters |= {pseudonym(secret, "anonymous", name) for name in _lines(self.anonymous)}
-        return lambda cast: (
-            (address is None or cast.address == address)
-            and (since is None or cast.accepted_at >= since)
-            and (until is None or cast.accepted_at < until)
-            and (not by_voter or cast.voter in voters)
-            and (self.source is None or cast.source == self.source)
-            and (self.platform is None or cast.platform == self.platform)
-            and (self.participant is None or any(key == self.participant for key, _ in cast.choices))
-        )
-
-
-def _lines(file: Path | None) -> list[str]:
-    text = "" if file is None else file.read_text("utf-8")
-    return [line for line in text.splitlines() if line]
 
 
 @command(app, "run")
@@ -137,7 +65,7 @@ async def void(
     """
     selection.check()
     ballots = await read_ballots(deployment, contest)
-    matches = await selection.matcher(deployment, ballots)
+    matches = await selection.matcher(deployment, ballots.contest)
     name = operation or _new_name()
     if operation is not None and operation not in ballots.voids:
         raise NotFound(
