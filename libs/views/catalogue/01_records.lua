@@ -8,7 +8,7 @@
 --   base:sorted:<account>:<resource>:<parent key>  zset  sort key NUL key, all of score 0; where records have a sort key
 --   base:numbers:<account>:<resource>              hash  parent key -> last running number given
 --   base:kinds:<account>:<resource>:<key>          set   resources that have records under this one
---   base:referrers:<account>:<resource>:<key>      zset  resource NUL key of the records that refer to it firmly
+--   base:referrers:<account>:<resource>:<key>      zset  `Referrer`s, the records that refer to it firmly
 --   base:doomed                                    zset  account NUL parent resource NUL resource NUL parent key of lists
 --                                                  whose records were deleted with their parent, and are still to be
 --                                                  removed; of a contest by the number of those with settled references
@@ -32,7 +32,7 @@
 -- created and updated are the event's `at`, never ahead of the broker's clock and growing strictly: a list's cursor.
 
 local PARENT_RESOURCE, PARENT = 5, 6
-local SCHEMA = 11      -- raised with every change of the stored layout, or of the fold's result for the same log
+local SCHEMA = 12      -- raised with every change of the stored layout, or of the fold's result for the same log
 local DELETED = 'deleted_contests'
 
 local function records_of(base, account, resource) return base .. ':records:' .. account .. ':' .. resource end

@@ -39,6 +39,7 @@ from libs.contracts.catalogue_events import (
 from libs.views.catalogue.stored_records import (
     DELETED_CONTESTS,
     NO_RECORD,
+    Referrer,
     StoredRecord,
     StoredRecords,
     account_size,
@@ -50,7 +51,7 @@ from libs.views.catalogue.stored_records import (
     records_of,
     referrers_of,
 )
-from libs.views.generations.computed_fold import NUL, Entries, parts_of
+from libs.views.generations.computed_fold import NUL, Entries
 
 KEPT_MS: Final = 24 * 3600 * 1000
 """Time for which the outcome of a command is kept, if its account does not give too many commands meanwhile."""
@@ -58,6 +59,8 @@ MOST_OUTCOMES: Final = 10_000
 """Maximum number of an account's outcomes: then each command forgets the oldest, whether it is refused or not."""
 LISTED: Final = 100
 """Maximum number of referrers named for a record or part, and of all that an outcome names 100 more."""
+REFERRERS: Final = 1_000
+"""Referrers that are read together if some may be deleted."""
 PAGE: Final = 50
 """Records of a deleted one that are removed by one call."""
 
@@ -250,22 +253,24 @@ class CatalogueFold(StoredRecords):
     async def _users(self, account: str, target: Ref, most: int) -> list[Ref]:
         """Return up to so many records that refer to a target. Those that are to be removed cease to do so."""
         place, users = referrers_of(account, target), list[Ref]()
+        page = REFERRERS if self.is_work_left else most
         while len(users) < most:
-            names = await self.read("ZRANGE", place, len(users), len(users) + most - 1)
-            refs = [parts_of(name) for name in names]
-            if not self.is_work_left:
-                return refs
-            await self.load(*((records_of(account, resource), key) for resource, key in refs))
-            found = [await self.find(account, *ref) for ref in refs]
-            gone = [
-                name for name, record in zip(names, found, strict=True) if not await self.is_there(account, record)
-            ]
-            users += [ref for ref, name in zip(refs, names, strict=True) if name not in gone]
-            if gone:
-                self.write("ZREM", place, *gone)
-            if len(names) < most:
+            names = await self.read("ZRANGE", place, len(users), len(users) + page - 1)
+            found = [Referrer(*name.decode().split(NUL)) for name in names]
+            deleted = await self._deleted_of(account, found) if self.is_work_left else ()
+            users += [(one.resource, one.key) for one in found if one not in deleted]
+            if deleted:
+                self.write("ZREM", place, *(one.name for one in found if one in deleted))
+            if len(names) < page:
                 break
         return users[:most]
+
+    async def _deleted_of(self, account: str, referrers: Sequence[Referrer]) -> Collection[Referrer]:
+        """Return the referrers whose parent is deleted. Only parents are read, of which many have the same one."""
+        parents = {(one.parent_resource, one.parent) for one in referrers if one.parent}
+        await self.load(*((records_of(account, resource), key) for resource, key in sorted(parents)))
+        deleted = {ref for ref in parents if not await self.is_there(account, await self.find(account, *ref))}
+        return {one for one in referrers if (one.parent_resource, one.parent) in deleted}
 
     async def _new(self, account: str, write: Write, at: int, numbers: dict[tuple[str, str], int]) -> StoredRecord:
         if write.parent is None:
@@ -421,13 +426,14 @@ class CatalogueFold(StoredRecords):
 
     async def _settle(self, account: str, kind: str, key: str, child: StoredRecord, *, is_deleted: bool) -> None:
         """End a child's references with its deleted contest; those to existing records begin again with it."""
+        name = Referrer.of(kind, key, child).name
         if is_deleted:
             for ref in child.refs:
-                self.write("ZREM", referrers_of(account, ref), f"{kind}{NUL}{key}")
+                self.write("ZREM", referrers_of(account, ref), name)
             return
         kept = child._replace(refs=await self.existing(account, child.refs))
         for ref in kept.refs:
-            self.write("ZADD", referrers_of(account, ref), 0, f"{kind}{NUL}{key}")
+            self.write("ZADD", referrers_of(account, ref), 0, name)
         if kept != child:
             self.hset(records_of(account, kind), key, encode(kept))
 

@@ -33,6 +33,23 @@ class StoredRecord(NamedTuple):
         return Stored(key, self.version, self.created, self.updated, self.number, self.parent, self.record)
 
 
+class Referrer(NamedTuple):
+    """A record that refers to another, and its parent, without which it is deleted: a member of `referrers`."""
+
+    resource: str
+    key: str
+    parent_resource: str
+    parent: str
+
+    @classmethod
+    def of(cls, resource: str, key: str, record: StoredRecord) -> "Referrer":
+        return cls(resource, key, record.parent_resource, record.parent)
+
+    @property
+    def name(self) -> str:
+        return NUL.join(self)
+
+
 class Size(NamedTuple):
     """The bytes of records as JSON, and their number."""
 
@@ -112,10 +129,11 @@ class StoredRecords(ComputedFold[CatalogueEvent]):
     ) -> None:
         """Write the references and the offered parts. Those of a deleted contest are not enforced."""
         before, after = (one or NO_RECORD if resource != DELETED_CONTESTS else NO_RECORD for one in (old, new))
+        name = Referrer.of(resource, key, new or old or NO_RECORD).name
         for ref in gone(before.refs, after.refs):
-            self.write("ZREM", referrers_of(account, ref), f"{resource}{NUL}{key}")
+            self.write("ZREM", referrers_of(account, ref), name)
         for ref in after.refs:
-            self.write("ZADD", referrers_of(account, ref), 0, f"{resource}{NUL}{key}")
+            self.write("ZADD", referrers_of(account, ref), 0, name)
         for offer in gone(before.offers, after.offers):
             self.hdel(f"offers:{account}", NUL.join(offer))
         for offer in after.offers:

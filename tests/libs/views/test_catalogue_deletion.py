@@ -20,6 +20,7 @@ from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.topics import catalogue_topic
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
+from libs.views.catalogue.catalogue_fold import PAGE
 from libs.views.catalogue.catalogue_views import CatalogueViews, Entry
 from libs.views.generations.generations import Generations, Moving, State, Swap
 from libs.views.valkey.client import ValkeyClient
@@ -60,6 +61,16 @@ class Losing(InterceptedValkey):
                 self.kept = await self.keys.copy()
             elif self.writes == 4:
                 await self.keys.restore(self.kept)
+        return await super().call(*command)
+
+
+class Reading(InterceptedValkey):
+    """A client that counts the reads of timeslots."""
+
+    timeslots = 0
+
+    async def call(self, *command: Any) -> Any:
+        self.timeslots += command[0] == "HGET" and command[1].endswith(f":records:{ACCOUNT}:timeslots")
         return await super().call(*command)
 
 
@@ -184,6 +195,18 @@ async def test_a_living_record_is_found_among_many_references_of_deleted_ones(co
     assert outcome is not None
     users = (("shops", "a shop"), ("vote_sources", "a source"))
     assert (outcome.kind, outcome.refs) == (OutcomeKind.IN_USE, users)
+
+
+async def test_the_deletion_of_what_only_deleted_records_refer_to_reads_none_of_them(
+    convention: Convention, namespace: str
+) -> None:
+    """An image with thousands of such references would stop the events of all accounts for seconds."""
+    await convention.deleted()
+    convention.delete("images", "image")
+    reading = Reading(convention.valkey)
+    await convention.fold(CatalogueViews(reading, namespace), convention.offset - 1)
+    assert await convention.outcome() is OutcomeKind.OK
+    assert reading.timeslots <= PAGE, "those that this batch of events removes"
 
 
 async def test_others_events_are_folded_before_all_is_removed(convention: Convention) -> None:
