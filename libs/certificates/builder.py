@@ -236,9 +236,9 @@ class Sealing:
             )
         )
 
-    async def leaves(self, partition: int) -> list[Leaf]:
-        """Return the leaves of a partition. Raises `NotClosed` if a close marker is missing."""
-        fold = await self._fold(partition, lambda _: None)
+    async def leaves(self, partition: int, advance: Callable[[int], None] = lambda _: None) -> list[Leaf]:
+        """Return the leaves of a partition; `advance` as of `certify`. Raises `NotClosed`."""
+        fold = await self._fold(partition, advance)
         return list(fold.leaves(self._approved))
 
     def _sources_in(self, partition: int) -> list[str]:

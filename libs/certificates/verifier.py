@@ -610,13 +610,20 @@ def main() -> int:
     try:
         certificate = json.loads(files.certificate.read_bytes())
         found = list(differences("", certificate, certificate_of(Export(files.export), certificate)))
-        if files.proof is not None:
-            found += proof_problems(json.loads(files.proof.read_bytes()), certificate)
+        proof = None if files.proof is None else json.loads(files.proof.read_bytes())
+        if proof is not None:
+            found += proof_problems(proof, certificate)
     except (BrokenFile, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         print(f"Not verified: {error if isinstance(error, BrokenFile | OSError) else repr(error)}")
         return 2
-    print("\n".join(found) if found else f"The export gives this certificate: sha256 {certificate['sha256']}")
-    return 1 if found else 0
+    if found:
+        print("\n".join(found))
+        return 1
+    print(f"The export gives this certificate: sha256 {certificate['sha256']}")
+    if proof is not None:
+        where = f"offset {proof['offset']} of partition {proof['partition']}"
+        print(f"The proof's vote, with the receipt {proof['receipt']}, is in it as {proof['became']}: {where}")
+    return 0
 
 
 if __name__ == "__main__":

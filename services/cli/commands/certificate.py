@@ -332,10 +332,10 @@ async def _find_problems(given: Certificate, log: CertifiedLog, progress: Progre
 
 async def _prove(contest: SealableContest, certificate: Certificate, receipt: str, progress: Progress) -> Proof:
     """Find the receipt's vote and build its proof. Raises `LogDiffers` and `NotInSet`."""
-    progress.begin("Reading the log", len(certificate.partitions))
+    progress.begin("Reading the log", await ServedLog(contest.deployment).size())
     sealing = await contest.sealing(certificate.seq)
     for sealed in certificate.partitions:
-        leaves = await sealing.leaves(sealed.partition)
+        leaves = await sealing.leaves(sealed.partition, progress.advance)
         if root_of([leaf.hash for leaf in leaves]).hex() != sealed.root:
             raise LogDiffers(
                 f"Partition {sealed.partition} of the log differs from the sealed one: "
@@ -344,7 +344,6 @@ async def _prove(contest: SealableContest, certificate: Certificate, receipt: st
         proof = proof_of(certificate, sealed.partition, leaves, receipt)
         if proof is not None:
             return proof
-        progress.advance(1)
     raise NotInSet(
         "No vote with this receipt is in the sealed set: it was too late, or belongs to another contest."
     )

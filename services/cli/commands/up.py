@@ -26,7 +26,7 @@ from libs.telemetry.redaction import redacted
 from services.cli import bootstrap
 from services.cli.command_decorator import command
 from services.cli.deployment_discovery import DATA_DIR
-from services.cli.output import check_environment
+from services.cli.output import check_environment, plural
 
 
 async def run(
@@ -164,6 +164,10 @@ async def up(
     settings = StackSettings(data_dir=options.data_dir, lan=lan, **asdict(topology))
     if restore is not None:
         preparation, exported = bootstrap.Restoration(restore), read_complete(restore)
+        report.line(
+            f"restoring {plural(exported.records, 'record')} of namespace {exported.namespace} from {restore}, "
+            f"exported {exported.began} to {exported.ended}"
+        )
         settings = settings.model_copy(update={"partitions": exported.partitions, "namespace": exported.namespace})
     supervisor = Supervisor(
         settings, preparation, port=options.port, any_port=any_port, fresh=options.fresh, report=report, waits=True

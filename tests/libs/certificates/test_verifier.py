@@ -269,7 +269,10 @@ async def sealed(tmp_path: Path) -> Sealed:
 
 def test_it_runs_alone_and_confirms_a_certificate_and_a_proof(tmp_path: Path, sealed: Sealed) -> None:
     said = f"The export gives this certificate: sha256 {sealed.certificate['sha256']}\n"
-    assert verified(tmp_path, *sealed) == (0, said)
+    assert verified(tmp_path, sealed.certificate) == (0, said)
+    where = f"is in it as counted: offset {sealed.proof['offset']} of partition 0"
+    shown = f"The proof's vote, with the receipt receipt-of-one, {where}\n"
+    assert verified(tmp_path, *sealed) == (0, said + shown)
 
 
 def test_it_notices_every_changed_member_of_a_certificate_and_of_a_proof(tmp_path: Path, sealed: Sealed) -> None:

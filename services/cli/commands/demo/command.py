@@ -37,6 +37,8 @@ SETTLE_S: Final = 60.0
 """Time for the last responses after the voting, and then again for the fold."""
 READ_S: Final = 5.0
 """Time to read the final counts."""
+LEAST_RATE: Final = 0.8
+"""Share of the asked rate below which the machine does not hold it."""
 MOST_SHOWN: Final = 10
 
 
@@ -114,7 +116,7 @@ async def demo(
                 folded = await becomes_true(metrics.has_folded, SETTLE_S)
                 counts = metrics.counts if await becomes_true(metrics.has_final_counts, READ_S) else None
                 check = await check_counts(deployment, sample, results, population.ids, counts, folded=folded)
-            answers = results.summary()
+            answers = results.summary() | {"asked_per_s": rate, "sent_per_s": round(load.sent_per_s, 1)}
             members = {
                 "base_url": stack["base_url"],
                 "contest_key": sample.key,
@@ -183,6 +185,13 @@ def _text(answers: dict[str, Any], check: dict[str, Any], titles: dict[str, str]
         f"{refused.total():,}; {answers['sent_again'].total():,} requests were retried. "
         f"Response times: {answers['p50_ms']:.0f} ms (p50), {answers['p99_ms']:.0f} ms (p99)."
     )
+    if answers["sent_per_s"] < LEAST_RATE * answers["asked_per_s"]:
+        yield Text(
+            f"{answers['asked_per_s']:,g} votes per second were asked for, {answers['sent_per_s']:,g} were reached: "
+            "this machine, which also runs the voters, is busy, and so are the response times.",
+            style="yellow",
+        )
+    yield "About a tenth of the votes are refused on purpose: beyond a limit, malformed, or with a reused id."
     yield Rows([{"refused because of": code, "votes": count} for code, count in refused.most_common()])
     if check["vote_ids_in_doubt"]:
         yield Text(f"{check['vote_ids_in_doubt']:,} votes had no final response at the end.", style="yellow")
@@ -203,7 +212,8 @@ def _text(answers: dict[str, Any], check: dict[str, Any], titles: dict[str, str]
             yield from (f"  {row}" for row in rows[:MOST_SHOWN])
     if check["equal"]:
         equal = Text("The counts equal those computed from the log:", style="bold green")
-        ids = f" {accepted:,} vote ids accepted, {accepted:,} counted, {check['votes_by_the_log']:,} votes."
+        votes = check["votes_by_the_log"]
+        ids = f" {accepted:,} accepted vote ids count, as {votes:,} votes: some have a count above 1."
         yield equal.append(ids, style="not bold default")
     else:
         yield Text("The counts do not equal those computed from the log.", style="bold red")

@@ -196,6 +196,14 @@ class VoterLoad:
     _arrivals: asyncio.Task[None] = field(init=False)
     _in_flight: set[asyncio.Task[None]] = field(default_factory=set)
     _give_up_at: float = float("inf")
+    _sent: int = 0
+    _began: float = field(default_factory=time.monotonic)
+    _ended: float | None = None
+
+    @property
+    def sent_per_s(self) -> float:
+        """Votes per second that were sent for the first time, until the voting ended."""
+        return self._sent / max(0.1, (self._ended or time.monotonic()) - self._began)
 
     async def __aenter__(self) -> Self:
         self._arrivals = asyncio.create_task(self._arrive())
@@ -208,6 +216,7 @@ class VoterLoad:
     async def settle(self, timeout_s: float) -> None:
         """End the voting and wait at most `timeout_s` for the final responses; see `AcceptedResults.in_doubt`."""
         self._arrivals.cancel()
+        self._ended = time.monotonic()
         self._give_up_at = time.monotonic() + timeout_s
         if self._in_flight:
             await asyncio.wait(self._in_flight, timeout=timeout_s + 1)
@@ -220,6 +229,7 @@ class VoterLoad:
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             while len(self._in_flight) >= MOST_IN_FLIGHT:
                 await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
+            self._sent += 1
             task = asyncio.create_task(self._cast(self.voters.draw()))
             self._in_flight.add(task)
             task.add_done_callback(self._in_flight.discard)
