@@ -187,7 +187,7 @@ def _text(answers: dict[str, Any], check: dict[str, Any], titles: dict[str, str]
     )
     if answers["sent_per_s"] < LEAST_RATE * answers["asked_per_s"]:
         yield Text(
-            f"{answers['asked_per_s']:,g} votes per second were asked for, {answers['sent_per_s']:,g} were reached: "
+            f"{answers['asked_per_s']:,g} votes per second were asked for, {answers['sent_per_s']:,g} reached: "
             "this machine, which also runs the voters, is busy, and so are the response times.",
             style="yellow",
         )
