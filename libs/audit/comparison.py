@@ -39,8 +39,13 @@ EMPTY: Final[dict[str, Any]] = {"ratings": RatingSums(), "figures": {}, "figures
 """Values of absent places by label; others are 0."""
 
 
+FENCE: Final = CountPlace("fence")
+
+
 def state_differences(fold: LogFold, state: PartitionState) -> Iterator[Difference]:
-    """Compare the fence and the numbers of records without effect."""
+    """Compare the fence and the numbers of records without effect; of the fold of one contest the fence alone."""
+    if fold.contest is not None:
+        return _differences(fold, "", {FENCE: fold.tally.fence}, {FENCE: state.fence})
     log = {CountPlace(name): getattr(fold.tally, name) for name in ("fence", "fenced", "duplicates", "overruled")}
     log[CountPlace("quarantined")] = fold.quarantined
     return _differences(fold, "", log, {place: getattr(state, place.label) for place in log})
@@ -236,7 +241,7 @@ class _Comparison:
         self, partition: int, log_id: str, held: Collection[str]
     ) -> tuple[LogFold, list[Difference], Position]:
         for _ in range(ATTEMPTS):
-            fold, found = LogFold(partition), list[Difference]()
+            fold, found = LogFold(partition, self._contest), list[Difference]()
             try:
                 return fold, found, await self._fold(fold, found, log_id, set(held))
             except WentBack:

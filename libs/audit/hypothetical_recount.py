@@ -14,7 +14,7 @@ from libs.audit.recount import EVER, NO_VOTES, record_of
 from libs.catalogue.contests.contest_mapper import contest_of
 from libs.contracts.catalogue_events import ContestRecords
 from libs.contracts.codec import Undecodable, vote_codec
-from libs.contracts.log_records import LogRecord
+from libs.contracts.log_records import LogRecord, about
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent
 from libs.results.contest_counts import counts_of
@@ -25,8 +25,6 @@ from libs.tally.fold import ContestTally, PartitionTally
 
 SLICE: Final = 2_000
 """Records folded before other tasks of the event loop run."""
-OF_ALL: Final = b'"contest":'
-"""Records without this member, as fences, concern all contests."""
 
 Ask = Callable[[Event], Event | None]
 """Returns the event to fold instead; None to leave it out."""
@@ -87,13 +85,12 @@ class AskedFold:
 
     def __init__(self, contest: str, ask: Ask, stands_until_ms: int = EVER) -> None:
         self._contest = contest
-        self._name = contest.encode()
         self._ask = ask
         self._stands_until_ms = stands_until_ms
         self._stands, self._asked = PartitionTally(), PartitionTally()
 
     def take(self, records: Sequence[LogRecord]) -> None:
-        some = [record for record in records if self._name in record.value or OF_ALL not in record.value]
+        some = about(records, self._contest)
         for record, event in zip(some, vote_codec.decode_many([one.value for one in some]), strict=True):
             if isinstance(event, Undecodable) or not is_foldable(event):
                 continue

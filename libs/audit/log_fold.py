@@ -8,7 +8,7 @@ from dataclasses import astuple, dataclass, field
 from typing import Final
 
 from libs.contracts.codec import Undecodable, vote_codec
-from libs.contracts.log_records import LogRecord
+from libs.contracts.log_records import LogRecord, about
 from libs.contracts.topics import Log
 from libs.kafka.reader import Extent, LogReader
 from libs.tally.counts import RatingSums, VoteSums
@@ -178,7 +178,7 @@ def _is_used_up(tally: ContestTally, name: VoterAndId) -> bool:
 
 
 class LogFold:
-    """The fold up to `offset`, of one contest or of all.
+    """The fold up to `offset`, of all contests, or of one: then records of others are neither decoded nor counted.
 
     `reported[contest, source]` is an external source's latest report, by its own ids. `minutes` holds the
     timelines.
@@ -186,7 +186,7 @@ class LogFold:
 
     def __init__(self, partition: int, contest: str | None = None) -> None:
         self.partition = partition
-        self._contest = contest
+        self.contest = contest
         self.offset = 0
         self.tally = PartitionTally()
         self.ids = VoteIds()
@@ -196,12 +196,12 @@ class LogFold:
 
     def take(self, records: Sequence[LogRecord]) -> None:
         """Fold the next records, decoded in one batch."""
-        events = vote_codec.decode_many([record.value for record in records])
-        for record, event in zip(records, events, strict=True):
+        some = records if self.contest is None else about(records, self.contest)
+        for record, event in zip(some, vote_codec.decode_many([one.value for one in some]), strict=True):
             if isinstance(event, Undecodable) or not is_foldable(event):
                 self.quarantined += 1
                 continue
-            if self._contest is not None and getattr(event, "contest", self._contest) != self._contest:
+            if self.contest is not None and getattr(event, "contest", self.contest) != self.contest:
                 continue
             self.ids.take(event, record.offset)
             self.minutes.before(event, record.timestamp_ms)

@@ -31,7 +31,7 @@ from libs.contracts.certificates import (
     stamped,
 )
 from libs.contracts.codec import Undecodable, vote_codec
-from libs.contracts.log_records import LogRecord
+from libs.contracts.log_records import LogRecord, about
 from libs.contracts.topics import Topic, source_log_key
 from libs.results.contest_counts import NO_RATINGS, Counts, counts_of
 from libs.results.contest_results import ParticipantSource, Results, places, rank_keys, results_of
@@ -132,8 +132,8 @@ class LeafFold:
 
     def take(self, records: Sequence[LogRecord]) -> None:
         """Fold the next records, up to the last close marker."""
-        events = vote_codec.decode_many([record.value for record in records])
-        for record, event in zip(records, events, strict=True):
+        some = about(records, self._contest)
+        for record, event in zip(some, vote_codec.decode_many([one.value for one in some]), strict=True):
             if not isinstance(event, Undecodable) and fold_item(event, 0, 0)[0] != POISON:
                 self._fold(event, record)
             if self.is_complete:

@@ -1,5 +1,6 @@
 """Records of the log, and the actor that events of the current request, command or process name."""
 
+from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Final, NamedTuple, Protocol
 
@@ -24,6 +25,23 @@ class LogRecord(NamedTuple):
     timestamp_ms: int
     value: bytes
     key: bytes | None = None
+
+
+OF_CONTEST: Final = b'"contest"'
+ESCAPE: Final = b"\\"
+
+
+def about(records: Sequence[LogRecord], contest: str) -> list[LogRecord]:
+    """Return the records of the votes that can concern a contest, without decoding the others.
+
+    These have its key, or no contest, as fences do. JSON can also spell a key by escapes.
+    """
+    key = contest.encode()
+    return [
+        record
+        for record in records
+        if key in record.value or OF_CONTEST not in record.value or ESCAPE in record.value
+    ]
 
 
 class Appended(NamedTuple):
