@@ -102,5 +102,6 @@ def _is_of_others(problem: HealthProblem, hits: Sequence[str]) -> bool:
     What fails in a member because another one is away is no false alarm, nor is that votes wait.
     """
     of_member = [each for each in KINDS if each in problem.where.lower()]
-    says_lost = problem.kind in ("away", "part") and not problem.detail.startswith("stopped or failing")
+    waits = problem.detail.startswith("stopped or failing") or " is not ready" in problem.detail
+    says_lost = problem.kind in ("away", "part") and not waits
     return says_lost and bool(of_member) and not {*of_member} & {*hits}
