@@ -30,6 +30,7 @@ from libs.contracts.catalogue_events import (
     Write,
     catalogue_codec,
 )
+from libs.contracts.limits import WRITTEN_TOGETHER
 from libs.contracts.log_records import CURRENT
 from libs.contracts.topics import Topic
 from libs.kafka.reader import LogReader
@@ -46,6 +47,8 @@ POLL_S: Final = 0.005
 RETRY_S: Final = 0.1
 MAX_COMMANDS: Final = 100
 """Maximum number of commands per call."""
+MOST_UNDECIDED: Final = WRITTEN_TOGETHER.items
+"""Records of an account that a process writes before the fold has decided some of them."""
 
 P = TypeVar("P")
 
@@ -91,6 +94,7 @@ class CommandWriter:
         self._views = views
         self._poll = OutcomePoll(views)
         self._locks: WeakValueDictionary[tuple[str, ...], asyncio.Lock] = WeakValueDictionary()
+        self._turns: WeakValueDictionary[str, AccountTurns] = WeakValueDictionary()
 
     def now(self) -> int:
         """Return the timestamp for a command (us); the fold limits it to the broker's clock."""
@@ -144,18 +148,20 @@ class CommandWriter:
         value, key = catalogue_codec.encode(command), command.account.encode()
         if len(value) + len(key) > MAX_RECORD_BYTES:
             raise RecordTooLarge(f"The record is too large: at most {MAX_RECORD_BYTES} bytes can be stored.")
-        doubt = "was recorded"
-        try:
-            await self._log.append(self._topic.name, partition, value, key)
-        except AppendUnknown:
-            doubt = "may have been recorded"
-        try:
-            return await self._poll.outcome(partition, command.command_id, self._deadline_s)
-        except TimeoutError:
-            raise ViewsUnavailable(
-                f"The write {doubt}, but cannot be read yet. Send it again with the same Idempotency-Key.",
-                retry_after_s=1,
-            ) from None
+        turns = self._turns.setdefault(command.account, AccountTurns())
+        async with turns.take(_records_of(command), self._deadline_s):
+            doubt = "was recorded"
+            try:
+                await self._log.append(self._topic.name, partition, value, key)
+            except AppendUnknown:
+                doubt = "may have been recorded"
+            try:
+                return await self._poll.outcome(partition, command.command_id, self._deadline_s)
+            except TimeoutError:
+                raise ViewsUnavailable(
+                    f"The write {doubt}, but cannot be read yet. Send it again with the same Idempotency-Key.",
+                    retry_after_s=1,
+                ) from None
 
     def _head(self, account: str, request: WriteRequest) -> dict[str, Any]:
         at = self.now()
@@ -169,6 +175,35 @@ class CommandWriter:
                 yield
         except TimeoutError:
             raise ViewsUnavailable("Too many concurrent writes to this record.", retry_after_s=1) from None
+
+
+class AccountTurns:
+    """Lets an account's commands write `MOST_UNDECIDED` records at once; further ones wait, in their order.
+
+    The fold decides the commands of a partition's accounts in the order of the log: an account that writes much
+    waits for itself, and delays the others by these records only.
+    """
+
+    def __init__(self) -> None:
+        self._next = asyncio.Lock()
+        self._room = asyncio.Semaphore(MOST_UNDECIDED)
+
+    @asynccontextmanager
+    async def take(self, records: int, deadline_s: float) -> AsyncIterator[None]:
+        """Hold the room of so many records. Raises `ViewsUnavailable` after `deadline_s`."""
+        held = 0
+        try:
+            try:
+                async with asyncio.timeout(deadline_s), self._next:
+                    while held < records:
+                        await self._room.acquire()
+                        held += 1
+            except TimeoutError:
+                raise ViewsUnavailable("Too many concurrent writes of this account.", retry_after_s=1) from None
+            yield
+        finally:
+            for _ in range(held):
+                self._room.release()
 
 
 class CommandReader:
@@ -188,6 +223,11 @@ class CommandReader:
             for write in writes
             if isinstance(write, RecordWritten | Write) and write.key == stored.key
         )
+
+
+def _records_of(command: CatalogueCommand) -> int:
+    """Return the number of records that a command writes, at most as many as an account may write at once."""
+    return min(MOST_UNDECIDED, len(command.writes)) if isinstance(command, RecordsWritten) else 1
 
 
 def _same_content(outcome: Outcome, request: WriteRequest) -> Outcome:
