@@ -18,10 +18,11 @@ from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import IMAGES
 from libs.contracts.catalogue_events import ApiKey, Stored
 from libs.contracts.validation import Problem, ValidationFailed
+from libs.media.allowed_addresses import NotFetched
 from libs.media.clamd import CHUNK_BYTES, Clamd
 from libs.media.image_store import ImageStore, StoredPicture
 from libs.media.picture_encoding import FORMATS, NotAPicture
-from libs.media.url_fetcher import FetcherOnDemand, NotFetched
+from libs.media.url_fetcher import FetcherOnDemand
 from libs.storage.object_store import StorageUnavailable
 from libs.tally.errors import TallyError, ViewsUnavailable
 

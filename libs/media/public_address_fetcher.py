@@ -15,7 +15,7 @@ from typing import IO, Final
 import httpx
 
 from libs.contracts.ip_addresses import plain_address
-from libs.media.url_fetcher import Allowed, NotFetched
+from libs.media.allowed_addresses import Allowed, NotFetched
 from libs.web.server.tls import public_authorities
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]

@@ -25,11 +25,12 @@ from libs.legacy.feeds import Feeds
 from libs.legacy.images import ImageHandlers
 from libs.legacy.routing import LegacyEnvironment, LegacyRoutes
 from libs.legacy.timeslots import Timeslots
+from libs.media.allowed_addresses import parse_allowed
 from libs.media.clamd import Clamd
 from libs.media.decoder_pool import Decoders
 from libs.media.image_store import ImageStore
 from libs.media.images import Images, ImageUrls
-from libs.media.url_fetcher import FetcherOnDemand, parse_allowed
+from libs.media.url_fetcher import FetcherOnDemand
 from libs.storage.object_store import StorageUnavailable
 from libs.storage.secrets import check_secrets
 from libs.views.catalogue.catalogue_views import CatalogueViews

@@ -13,7 +13,6 @@ import orjson
 import typer
 import uvloop
 from pydantic import ValidationError
-from pydantic_settings import BaseSettings
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -53,44 +52,33 @@ def run(work: Coroutine[Any, Any, ExitCode]) -> None:
     try:
         ending = uvloop.run(work)
     except NoDeployment as error:
-        ending = _print_error(str(error), ExitCode.SERVER_AWAY)
+        ending = print_error(str(error), ExitCode.SERVER_AWAY)
     except TallyError as error:
         if error.code in BAD_USAGE_CODES:
-            ending = _print_error(printable(error.message), ExitCode.BAD_USAGE)
+            ending = print_error(printable(error.message), ExitCode.BAD_USAGE)
         elif error.retry_after_s is None:
-            ending = _print_error(printable(str(error)), ExitCode.PROBLEM)
+            ending = print_error(printable(str(error)), ExitCode.PROBLEM)
         else:
-            ending = _print_error(
+            ending = print_error(
                 f"{str(error).rstrip('.')}. Run `tally doctor` for details.", ExitCode.SERVER_AWAY
             )
     except ValidationError as error:
-        ending = _print_error(describe_problems(error), ExitCode.BAD_USAGE)
+        ending = print_error(describe_problems(error), ExitCode.BAD_USAGE)
     except StackError as error:
-        ending = _print_error(error.message, ExitCode(int(error.exit_code)))
+        ending = print_error(error.message, ExitCode(int(error.exit_code)))
     except asyncio.CancelledError:
         # Only a library cancels a command (Ctrl-C is a KeyboardInterrupt), when its connection ends.
-        ending = _print_error(
+        ending = print_error(
             "A connection to a server ended: run it again. Run `tally doctor` for details.",
             ExitCode.SERVER_AWAY,
         )
     except KeyboardInterrupt:
-        ending = _print_error("Interrupted.", ExitCode.PROBLEM)
+        ending = print_error("Interrupted.", ExitCode.PROBLEM)
     raise Exit(ending)
 
 
-def check_environment(*classes: type[BaseSettings]) -> None:
-    """Warn of unknown settings; exit with a line for wrong ones of `classes`, by default of all."""
-    from services.cli.commands.config import check_settings, unknown_settings  # noqa: PLC0415 (only if needed)
-
-    for line in unknown_settings():
-        typer.echo(f"Warning: {line}", err=True)
-    try:
-        check_settings(*classes)
-    except StackError as error:
-        raise Exit(_print_error(error.message, ExitCode(int(error.exit_code)))) from None
-
-
-def _print_error(message: str, ending: ExitCode) -> ExitCode:
+def print_error(message: str, ending: ExitCode) -> ExitCode:
+    """Print the message without secrets; return the exit code."""
     typer.echo(f"Error: {redacted(message)}", err=True)
     return ending
 

@@ -1,8 +1,8 @@
-"""`tally config`: lists the settings with their values and the origins of these; other commands check them."""
+"""`tally config`: lists the settings with their values and the origins of these."""
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,15 +10,9 @@ import psutil
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings
 
-from libs.contracts.validation import likely
 from libs.local_stack import stack_json
-from libs.local_stack.errors import StackError
-from libs.local_stack.settings import StackSettings
 from libs.telemetry.environment_settings import (
     OF_FILE,
-    PREFIX,
-    describe_problems,
-    known_variables,
     link_variables,
     variable_of,
 )
@@ -26,32 +20,7 @@ from libs.telemetry.redaction import redacted
 from services.cli.command_decorator import DataDir, command, command_group
 from services.cli.deployment_discovery import DATA_DIR
 from services.cli.output import ExitCode, Result, Rows
-from services.gateway.settings import Settings as GatewaySettings
-from services.projector.settings import Settings as ProjectorSettings
-
-SETTINGS: Final[tuple[type[BaseSettings], ...]] = (GatewaySettings, ProjectorSettings, StackSettings)
-"""Classes of settings; of a setting that several define, the first definition applies."""
-OF_CLIENTS: Final = frozenset({"TALLY_URL", "TALLY_API_KEY"})
-"""Variables that `tally up` prints for clients of the API."""
-OF_TESTS: Final = "TALLY_TESTS_"
-
-
-def check_settings(*classes: type[BaseSettings]) -> None:
-    """Raise `StackError`, which names the wrong settings of `classes`, by default of all."""
-    for each in classes or SETTINGS:
-        try:
-            each()
-        except ValidationError as error:
-            raise StackError("wrong_setting", describe_problems(error)) from None
-
-
-def unknown_settings(environment: Mapping[str, str] = os.environ) -> Iterator[str]:
-    """Yield a line for each variable with the prefix that is no setting, and probably misspelt."""
-    known = known_variables(SETTINGS) | OF_CLIENTS
-    for name in sorted(environment.keys() - known - link_variables(environment)):
-        if name.startswith(PREFIX) and not name.startswith(OF_TESTS):
-            yield f"{name} is no setting{likely(name, known) or '.'}"
-
+from services.cli.settings_check import SETTINGS, unknown_settings
 
 app = command_group("Settings and their values.")
 

@@ -21,7 +21,7 @@ from libs.telemetry.logs import configure_logs
 from libs.web.settings import HttpSettings
 from services.cli.command_decorator import DataDir
 from services.cli.deployment_discovery import DATA_DIR, addresses_in
-from services.cli.output import check_environment
+from services.cli.settings_check import check_environment
 
 SERVERS: Final = frozenset({"kafka_bootstrap_servers", "valkey_url"})
 DRAIN_S: Final = 3600.0

@@ -26,7 +26,8 @@ from libs.telemetry.redaction import redacted
 from services.cli import bootstrap
 from services.cli.command_decorator import command
 from services.cli.deployment_discovery import DATA_DIR
-from services.cli.output import check_environment, plural
+from services.cli.output import plural
+from services.cli.settings_check import check_environment
 
 
 async def run(

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 import pytest
 import trustme
 
+from libs.media.allowed_addresses import NotFetched, parse_allowed
 from libs.media.public_address_fetcher import AWAY, Fetcher, Resolve, resolve
-from libs.media.url_fetcher import NotFetched, parse_allowed
 from tests.support.web_host import WebHost, open_host
 
 MAX_BYTES = 1_000

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from libs.contracts.ip_addresses import plain_address
-from libs.media.url_fetcher import Allowed, is_public, parse_allowed
+from libs.media.allowed_addresses import Allowed, is_public, parse_allowed
 
 PRIVATE = [
     "0.0.0.0/8",

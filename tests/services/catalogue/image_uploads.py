@@ -5,7 +5,8 @@ from typing import Any
 import httpx
 import orjson
 
-from libs.media.url_fetcher import FetcherOnDemand, parse_allowed
+from libs.media.allowed_addresses import parse_allowed
+from libs.media.url_fetcher import FetcherOnDemand
 from tests.support.pictures import picture
 
 NO_FETCHER = FetcherOnDemand(parse_allowed(""), 0, 0)

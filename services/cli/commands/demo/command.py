@@ -30,7 +30,8 @@ from services.cli.commands.demo.voters import MOST_IN_FLIGHT, AcceptedResults, V
 from services.cli.commands.up import StackOptions
 from services.cli.commands.verify import differences_text, figures_text
 from services.cli.deployment_discovery import DATA_DIR, addresses_in
-from services.cli.output import Block, ExitCode, Result, Rows, check_environment
+from services.cli.output import Block, ExitCode, Result, Rows
+from services.cli.settings_check import check_environment
 from services.cli.voting_page.server import serve_voting_page
 
 SETTLE_S: Final = 60.0

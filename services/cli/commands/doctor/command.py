@@ -21,10 +21,10 @@ from libs.local_stack.java import pins
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.stack_json import base_url
 from services.cli.command_decorator import DataDir, command
-from services.cli.commands.config import check_settings, unknown_settings
 from services.cli.commands.doctor.servers import Finding, check_servers, fine, problem
 from services.cli.deployment_discovery import DATA_DIR, NoDeployment
 from services.cli.output import Block, ExitCode, Result, plural
+from services.cli.settings_check import check_settings, unknown_settings
 
 OLDEST_PYTHON: Final = (3, 11)
 ANSWER_S: Final = 2.0
