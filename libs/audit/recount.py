@@ -233,8 +233,13 @@ async def fold_until(
 
 
 class Pair(NamedTuple):
+    """A number before and after a change."""
+
     before: int
     after: int
+
+    def __str__(self) -> str:
+        return f"{self.before:,}" if self.before == self.after else f"{self.before:,} -> {self.after:,}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -224,23 +224,19 @@ def _answer_text(answer: Answer) -> Iterator[Block]:
             {
                 "participant": row.participant_key,
                 "title": row.title,
-                "votes": _arrow(row.count),
-                "rank": _arrow(row.rank),
+                "votes": str(row.count),
+                "rank": str(row.rank),
                 "places": _places(row.rank),
-                "voters": _arrow(row.unique_voter_count),
+                "voters": str(row.unique_voter_count),
             }
             for row in answer.participants
         ]
     )
     count, voters = answer.contest.count, answer.contest.unique_voter_count
-    yield f"{_arrow(count)} votes, {_arrow(voters)} voters. Nothing was changed."
+    yield f"{count} votes, {voters} voters. Nothing was changed."
     yield from answer.unknown
 
 
 def _places(rank: Pair) -> str:
     gained = rank.before - rank.after
     return f"{gained:+}" if gained else ""
-
-
-def _arrow(pair: Pair) -> str:
-    return f"{pair.before:,}" if pair.before == pair.after else f"{pair.before:,} -> {pair.after:,}"

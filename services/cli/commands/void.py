@@ -13,7 +13,6 @@ from libs.audit.recount import (
     EVER,
     Ballots,
     Effect,
-    Pair,
     VoidEvent,
     effect,
     fold_until,
@@ -189,16 +188,16 @@ def _text(result: Effect, verb: str) -> Iterator[Block]:
             {
                 "participant": row.participant_key,
                 "title": row.title,
-                "votes": _arrow(row.count),
-                "rank": _arrow(row.rank),
-                "voters": _arrow(row.unique_voter_count),
+                "votes": str(row.count),
+                "rank": str(row.rank),
+                "voters": str(row.unique_voter_count),
             }
             for row in result.participants
         ]
     )
     total, contest = result.contest, named(result.contest_key, result.title)
     about = f"{plural(result.votes, 'vote')} of {plural(result.voters, 'voter')}"
-    yield f"Contest {contest}: {_arrow(total.count)} votes, {_arrow(total.unique_voter_count)} voters."
+    yield f"Contest {contest}: {total.count} votes, {total.unique_voter_count} voters."
     offsets = " ".join(f"{partition}:{offset}" for partition, offset in sorted(result.positions.items()))
     yield f"By the log as of {result.at}; later votes are not affected. Positions: {offsets}"
     if result.executed and result.votes and verb == "voided":
@@ -214,10 +213,6 @@ def _text(result: Effect, verb: str) -> Iterator[Block]:
         yield "Recorded; the result does not change until `tally reopen`."
     else:
         yield f"{verb.capitalize()}: {about}, as {result.void}."
-
-
-def _arrow(pair: Pair) -> str:
-    return f"{pair.before:,}" if pair.before == pair.after else f"{pair.before:,} -> {pair.after:,}"
 
 
 COLUMNS: Final = "void contest title voided_at voided restored gone still_voided waiting reason"
