@@ -132,24 +132,29 @@ async def recount(
     Raises `NotFound`, and the errors of reading the log.
     """
     contest, config = await read_contest(deployment, key)
-    folds = await fold(deployment, contest, lambda: Hypothesis(leaves_out, rules))
-    stands = record_of(contest, config, counts_of([one.stands for one in folds], {}), sources=True)
-    left = [weighed(one.asked, rules.weights) for one in folds]
-    for tally in left:
-        for name in without_external:
-            tally.sources.pop(name, None)
-    return Asked(contest, config, stands, record_of(contest, config, counts_of(left, {}), sources=True))
+    stands, asked = [], []
+    async with aclosing(folds(deployment, contest, lambda: Hypothesis(leaves_out, rules))) as partitions:
+        async for one in partitions:
+            stands.append(without_voters(one.stands))
+            asked.append(weighed(without_voters(one.asked), rules.weights))
+            for name in without_external:
+                asked[-1].sources.pop(name, None)
+    return _asked(contest, config, stands, asked)
 
 
 async def compare_moments(deployment: Deployment, key: str, first: int, second: int) -> Asked:
     """Compare the counts of all that was appended up to two times (us). Raises as `recount`."""
     contest, config = await read_contest(deployment, key)
-    folds = await fold(deployment, contest, lambda: as_cast, first // 1000, second // 1000)
-    stands, asked = (
-        record_of(contest, config, counts_of(tallies, {}), sources=True)
-        for tallies in ([one.stands for one in folds], [one.asked for one in folds])
-    )
-    return Asked(contest, config, stands, asked)
+    async with aclosing(folds(deployment, contest, lambda: as_cast, first // 1000, second // 1000)) as partitions:
+        pairs = [(without_voters(one.stands), without_voters(one.asked)) async for one in partitions]
+    return _asked(contest, config, *([pair[at] for pair in pairs] for at in (0, 1)))
+
+
+def _asked(
+    contest: Contest, config: ContestRecords, stands: Sequence[ContestTally], asked: Sequence[ContestTally]
+) -> Asked:
+    records = (record_of(contest, config, counts_of(each, {}), sources=True) for each in (stands, asked))
+    return Asked(contest, config, *records)
 
 
 async def read_contest(deployment: Deployment, key: str) -> tuple[Contest, ContestRecords]:
@@ -161,22 +166,25 @@ async def read_contest(deployment: Deployment, key: str) -> tuple[Contest, Conte
     return contest, config
 
 
-async def fold(
+async def folds(
     deployment: Deployment,
     contest: Contest,
     ask: Callable[[], Ask],
     stands_until_ms: int = EVER,
     until_ms: int = EVER,
-) -> list[AskedFold]:
-    """Fold the contest's partitions up to the records appended at `until_ms`; each by an `ask` of its own."""
-    folds = []
+) -> AsyncGenerator[AskedFold, None]:
+    """Fold the contest's partitions up to the records appended at `until_ms`; each by an `ask` of its own.
+
+    Voters are in one partition each: a caller that keeps no fold holds the voters of one at a time.
+    """
     with without_gc():
         for partition in deployment.votes.topic_from(contest.votes_from).numbers:
-            folds.append(found := AskedFold(contest.key, ask(), stands_until_ms))
+            found = AskedFold(contest.key, ask(), stands_until_ms)
             async with aclosing(records_until(deployment, partition, until_ms)) as batches:
                 async for records in batches:
                     found.take(records)
-    return folds
+            yield found
+            del found
 
 
 async def records_until(
@@ -202,3 +210,8 @@ def weighed(tally: ContestTally, weights: Mapping[str, int]) -> ContestTally:
     for (_, source), figures in tally.figures.items():
         figures.count *= weights.get(source, 1)
     return tally
+
+
+def without_voters(tally: ContestTally) -> ContestTally:
+    """Return the sums of a tally, which take no memory by voter."""
+    return replace(tally, voters={}, waiting={}, waiting_voids={}, touched=set())

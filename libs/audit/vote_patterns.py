@@ -4,16 +4,18 @@ No verdict: a shared address may be a school, a minute the artist's own appeal. 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 from math import sqrt
-from operator import itemgetter
 from typing import Final
 
 from libs.tally.events import VoteCast
 from libs.tally.fold import ContestTally
 from libs.tally.voter_ledger import VoteStatus
+
+Minute = tuple[str, int]
+"""A participant, and a minute since 1970."""
 
 MINUTE_US: Final = 60_000_000
 AT_ONCE_US: Final = 10_000_000
@@ -27,23 +29,26 @@ class Group:
     """Counted votes that have something in common."""
 
     votes: int = 0
-    voters: set[str] = field(default_factory=set)
+    voters: int = 0
     first: int = 0
     last: int = 0
     participants: Counter[str] = field(default_factory=Counter)
 
-    def add(self, cast: VoteCast) -> None:
-        self.first = min(self.first or cast.accepted_at, cast.accepted_at)
-        self.last = max(self.last, cast.accepted_at)
-        self.voters.add(cast.voter)
-        for participant, count in cast.choices:
-            self.votes += count
-            self.participants[participant] += count
+    def add(self, casts: Sequence[VoteCast], only: str = "") -> None:
+        """Add votes of a voter of whom the group has none yet; only those for a participant, if one is given."""
+        self.voters += 1
+        for cast in casts:
+            self.first = min(self.first or cast.accepted_at, cast.accepted_at)
+            self.last = max(self.last, cast.accepted_at)
+            for participant, count in cast.choices:
+                if only in ("", participant):
+                    self.votes += count
+                    self.participants[participant] += count
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A group of votes of one `kind`; `name` is the address pseudonym, or empty.
+    """A group of votes of one `kind`; `name` is the address's pseudonym, or empty.
 
     `share` is the group's part of the votes for `participant`, the one that has most of the group.
     """
@@ -58,62 +63,73 @@ class Pattern:
     share: float
 
 
-def find_patterns(tallies: Iterable[ContestTally], least: int, most: int) -> list[Pattern]:
-    """Return up to `most` patterns of each kind with at least so many votes, the largest first."""
-    addresses: defaultdict[str, Group] = defaultdict(Group)
-    minutes: defaultdict[tuple[str, int], Group] = defaultdict(Group)
-    hasty: defaultdict[str, Group] = defaultdict(Group)
-    every = Group()
-    for tally in tallies:
+class PatternSearch:
+    """Finds patterns in the partitions of a contest, whose tallies are added one after the other."""
+
+    def __init__(self) -> None:
+        self._addresses: defaultdict[str, Group] = defaultdict(Group)
+        self._minutes: defaultdict[tuple[str, int], Group] = defaultdict(Group)
+        self._hasty: defaultdict[str, Group] = defaultdict(Group)
+        self._votes: Counter[str] = Counter()
+
+    def add(self, tally: ContestTally) -> None:
         for ledger in tally.voters.values():
-            casts = [vote.cast for vote in ledger.votes.values() if vote.status is VoteStatus.COUNTED]
-            for cast in casts:
-                every.add(cast)
-                if cast.address is not None:
-                    addresses[cast.address].add(cast)
-                for participant, _ in cast.choices:
-                    minutes[participant, cast.accepted_at // MINUTE_US].add(cast)
-            for cast in _at_once(casts):
-                for participant, _ in cast.choices:
-                    hasty[participant].add(cast)
-    whole = every.participants
-    found = {
-        "address": [_pattern("address", name, group, whole) for name, group in addresses.items()],
-        "minute": [_pattern("minute", "", group, whole, name) for name, group in _bursts(minutes, whole)],
-        "limit within seconds": [
-            _pattern("limit within seconds", "", group, whole, name) for name, group in hasty.items()
-        ],
-    }
-    return [
-        one
-        for of_kind in found.values()
-        for one in nlargest(most, (each for each in of_kind if each.votes >= least), lambda each: each.votes)
-    ]
+            self._add([vote.cast for vote in ledger.votes.values() if vote.status is VoteStatus.COUNTED])
+
+    def _add(self, casts: Sequence[VoteCast]) -> None:
+        """Add the counted votes of one voter."""
+        addresses, minutes = defaultdict[str, list[VoteCast]](list), defaultdict[Minute, list[VoteCast]](list)
+        for cast in casts:
+            if cast.address is not None:
+                addresses[cast.address].append(cast)
+            for participant, count in cast.choices:
+                self._votes[participant] += count
+                minutes[participant, cast.accepted_at // MINUTE_US].append(cast)
+        for address, its in addresses.items():
+            self._addresses[address].add(its)
+        for minute, its in minutes.items():
+            self._minutes[minute].add(its, minute[0])
+        if _is_at_once(casts):
+            for participant in {participant for cast in casts for participant, _ in cast.choices}:
+                chosen = [cast for cast in casts if participant in dict(cast.choices)]
+                self._hasty[participant].add(chosen, participant)
+
+    def found(self, least: int, most: int) -> list[Pattern]:
+        """Return up to `most` patterns of each kind with at least so many votes, the largest first."""
+        kinds: dict[str, Iterable[tuple[str, Group]]] = {
+            "address": self._addresses.items(),
+            "minute": [("", group) for group in self._bursts()],
+            "limit within seconds": [("", group) for group in self._hasty.values()],
+        }
+        return [
+            self._pattern(kind, name, group)
+            for kind, groups in kinds.items()
+            for name, group in nlargest(
+                most, (each for each in groups if each[1].votes >= least), lambda each: each[1].votes
+            )
+        ]
+
+    def _bursts(self) -> Iterator[Group]:
+        """Yield the minutes of participants that stand out against the contest's course."""
+        of_minute: Counter[int] = Counter()
+        for (_, minute), group in self._minutes.items():
+            of_minute[minute] += group.votes
+        total = self._votes.total()
+        for (participant, minute), group in self._minutes.items():
+            share = self._votes[participant] / total
+            expected = of_minute[minute] * share
+            if group.votes - expected > STANDARD_SCORE * sqrt(expected * (1 - share)) > 0:
+                yield group
+
+    def _pattern(self, kind: str, name: str, group: Group) -> Pattern:
+        [(participant, votes)] = group.participants.most_common(1)
+        share = votes / self._votes[participant]
+        return Pattern(kind, name, participant, group.votes, group.voters, group.first, group.last, share)
 
 
-def _at_once(casts: list[VoteCast]) -> list[VoteCast]:
-    """Return a voter's votes if several used up a limit within `AT_ONCE_US`."""
-    times = sorted(cast.accepted_at for cast in casts)
-    is_used_up = any(0 in (cast.remaining_contest, cast.remaining_participant) for cast in casts)
-    return casts if len(casts) > 1 and is_used_up and times[-1] - times[0] <= AT_ONCE_US else []
-
-
-def _bursts(minutes: dict[tuple[str, int], Group], whole: Counter[str]) -> Iterator[tuple[str, Group]]:
-    """Yield the groups of participants' minutes that stand out against the contest's course."""
-    of_minute: Counter[int] = Counter()
-    for (participant, minute), group in minutes.items():
-        of_minute[minute] += group.participants[participant]
-    total = whole.total()
-    for (participant, minute), group in minutes.items():
-        share = whole[participant] / total
-        expected = of_minute[minute] * share
-        deviation = sqrt(expected * (1 - share))
-        if group.participants[participant] - expected > STANDARD_SCORE * deviation > 0:
-            yield participant, group
-
-
-def _pattern(kind: str, name: str, group: Group, whole: Counter[str], participant: str = "") -> Pattern:
-    most = participant or max(group.participants.items(), key=itemgetter(1))[0]
-    votes = group.participants[most] if participant else group.votes
-    share = group.participants[most] / whole[most]
-    return Pattern(kind, name, most, votes, len(group.voters), group.first, group.last, share)
+def _is_at_once(casts: Sequence[VoteCast]) -> bool:
+    """Return whether several votes of one voter used up a limit within `AT_ONCE_US`."""
+    if len(casts) < 2 or not any(0 in (cast.remaining_contest, cast.remaining_participant) for cast in casts):
+        return False
+    times = [cast.accepted_at for cast in casts]
+    return max(times) - min(times) <= AT_ONCE_US

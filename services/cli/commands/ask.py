@@ -1,6 +1,7 @@
 """`tally ask`: answers questions about a contest's past from the log, and compares the answer with its result."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Final
 
@@ -11,12 +12,12 @@ from libs.audit.hypothetical_recount import (
     OtherRules,
     as_cast,
     compare_moments,
-    fold,
+    folds,
     read_contest,
     recount,
 )
 from libs.audit.recount import Pair, ParticipantEffect, Totals, changes, titles_of
-from libs.audit.vote_patterns import MINUTE_US, Pattern, find_patterns
+from libs.audit.vote_patterns import MINUTE_US, Pattern, PatternSearch
 from libs.audit.voter_search import Kind, VoterInContest, find_voter
 from libs.catalogue.contests.contest_mapper import sources_of
 from libs.deployment.deployment import Deployment
@@ -120,7 +121,10 @@ async def patterns(
     shows what the result would be without these votes.
     """
     found, config = await read_contest(deployment, contest)
-    folds = await fold(deployment, found, lambda: as_cast)
+    search = PatternSearch()
+    async with aclosing(folds(deployment, found, lambda: as_cast)) as partitions:
+        async for one in partitions:
+            search.add(one.stands)
     titles = titles_of(config)
     rows = [
         {
@@ -134,7 +138,7 @@ async def patterns(
             "last": timestamp(one.last),
             "command": command_of(contest, one),
         }
-        for one in find_patterns([each.stands for each in folds], least, most)
+        for one in search.found(least, most)
     ]
     text: list[Block] = (
         [Rows([{name: row[name] for name in row if name != "command"} for row in rows])] if rows else []

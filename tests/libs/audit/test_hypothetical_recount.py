@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from libs.audit.hypothetical_recount import AskedFold, Hypothesis, OtherRules, weighed
-from libs.audit.vote_patterns import MINUTE_US, find_patterns
+from libs.audit.vote_patterns import MINUTE_US, PatternSearch
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.tally.contest import UNLIMITED, Renewal
@@ -160,13 +160,15 @@ def test_an_address_a_minute_and_hasty_voters_are_found_with_their_share() -> No
     ]
     fold = AskedFold("contest", lambda event: event)
     fold.take(records([*spread, *burst, *hasty]))
-    address, minute, limit = find_patterns([fold.stands], least=10, most=5)
+    search = PatternSearch()
+    search.add(fold.stands)
+    address, minute, limit = search.found(least=10, most=5)
     assert (address.kind, address.name, address.votes, address.voters) == ("address", "bots", 40, 40)
     assert address.share == 0.4
     assert (minute.kind, minute.participant, minute.votes) == ("minute", "a", 41)
     assert (limit.kind, limit.participant, limit.votes, limit.voters) == ("limit within seconds", "b", 10, 1)
-    assert find_patterns([fold.stands], least=100, most=5) == []
-    assert find_patterns([ContestTally()], least=1, most=5) == []
+    assert search.found(least=100, most=5) == []
+    assert PatternSearch().found(least=1, most=5) == []
 
 
 @pytest.mark.parametrize(
