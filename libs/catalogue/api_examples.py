@@ -2,6 +2,8 @@
 
 from typing import Any, Final
 
+CHANGED: Final = {"created": "2026-05-01T18:00:00.000000Z", "updated": "2026-05-01T18:00:00.300000Z"}
+"""The server's times of a record."""
 EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "shops": {
         "title": "Votes",

@@ -15,6 +15,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
+from libs.catalogue.api_examples import CHANGED, EXAMPLES
 from libs.catalogue.api_keys import (
     MAX_NAME,
     MAX_NETWORKS,
@@ -367,6 +368,12 @@ class LooksShown(Looks):
 
 class AccountShown(AccountSettings):
     """The settings of the caller's account."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [EXAMPLES["accounts"] | {"account": "a1", "brand_name": "a1"} | CHANGED],
+        }
+    )
 
     ignored: ClassVar[frozenset[str]] = frozenset()
 

@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, ClassVar, Final
 
 from fastapi import APIRouter, Depends, Path, Request
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
+from libs.catalogue.api_examples import CHANGED, EXAMPLES
 from libs.catalogue.commands import WriteRequest
 from libs.catalogue.contests.closing_record import reopened_of, show_in_force
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
@@ -54,6 +55,10 @@ class ShownCallToVote(CallToVote):
 
 class ContestShow(Show):
     """The show of a contest."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [EXAMPLES["shows"] | {"contest_key": "c1", "updated": CHANGED["updated"]}]}
+    )
 
     ignored: ClassVar[frozenset[str]] = frozenset()
 
@@ -166,6 +171,16 @@ LONGEST: Final = timedelta(days=366)
 
 class ContestLink(Link):
     """A link that opens the screens of a contest: they show what its show allows, and nothing else."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                EXAMPLES["links"]
+                | {"key": "l1", "contest_key": "c1", "url": "https://tally.example/dashboard/link#l1"}
+                | {"created": CHANGED["created"], "expires": CHANGED["updated"]}
+            ],
+        }
+    )
 
     ignored: ClassVar[frozenset[str]] = frozenset()
 

@@ -3,9 +3,10 @@
 from typing import Annotated, ClassVar, Final
 
 from fastapi import APIRouter, Depends, Path
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
+from libs.catalogue.api_examples import CHANGED, EXAMPLES
 from libs.catalogue.contests.vote_sources import source_key, source_name, source_of
 from libs.catalogue.records import Fits, RecordService
 from libs.catalogue.resource_table import VOTE_SOURCES
@@ -98,6 +99,12 @@ ONE: Final = ALL + "/{source}"
 
 class Registration(VoteSource):
     """The registration of an external source with a contest."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [EXAMPLES["vote_sources"] | {"source": "sms", "contest_key": "c1"} | CHANGED],
+        }
+    )
 
     ignored: ClassVar[frozenset[str]] = frozenset()
 

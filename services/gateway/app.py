@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
-from typing import Final
+from typing import Any, Final
 
 from fastapi import FastAPI
 
@@ -55,6 +55,9 @@ lists the account's contests. Then create a contest (`POST /contests`) and a par
 **Errors** are problem details (RFC 9457); `code` is stable. Repeat a request with the same `vote_id` or
 `Idempotency-Key` after any failure: it takes effect once. The log behind the API is described at `/asyncapi`."""
 
+CONTACT: Final = {"name": "The operators of this service"}
+SERVERS: Final = [{"url": "/", "description": "The server of this document."}]
+
 
 @asynccontextmanager
 async def open_app(settings: Settings, tracing: Tracing | None = None) -> AsyncIterator[FastAPI]:
@@ -83,4 +86,10 @@ async def open_app(settings: Settings, tracing: Tracing | None = None) -> AsyncI
 def build(http_modules: Sequence[HttpModule]) -> FastAPI:
     """Build the app of these modules, with its OpenAPI document."""
     tags = [{"name": name, "description": text} for name, text in TAGS.items()]
-    return build_app(TITLE, http_modules, version=VERSION, description=DESCRIPTION, openapi_tags=tags)
+    about: dict[str, Any] = {
+        "version": VERSION,
+        "description": DESCRIPTION,
+        "contact": CONTACT,
+        "servers": SERVERS,
+    }
+    return build_app(TITLE, http_modules, openapi_tags=tags, **about)

@@ -35,7 +35,7 @@ MAX_POSITIONS = 100
 MAX_RATING = 1_000
 """The highest value of a contest's rating scale."""
 MAX_ADDRESS = 64
-ADDRESS = {"type": "string", "maxLength": MAX_ADDRESS, "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]}
+ADDRESS = {"anyOf": [{"type": "string", "format": name, "maxLength": MAX_ADDRESS} for name in ("ipv4", "ipv6")]}
 ONE_VOTER: Final = "exactly one of voter_id and anonymous_id must be given"
 VOTE_ID_TEXT: Final = "must be 1 to 64 of A-Z a-z 0-9 _ . : -, and not . or .."
 VOTE_ID = explained(r"^[A-Za-z0-9_.:\-]{1,64}$", VOTE_ID_TEXT)

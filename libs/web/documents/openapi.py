@@ -18,6 +18,68 @@ PERMISSION: Final = "x-permission"
 CODES: Final = "x-codes"
 """The error codes of a response, from which `openapi_document.py` builds it."""
 
+PROBLEM_DATA: Final[Schema] = {
+    "limit": {
+        "type": "integer",
+        "description": "Votes that the limit allows (`participant_limit_reached`, `contest_limit_reached`, "
+        "`ip_limit_reached`), or bytes or records that the account may store (`quota_exceeded`).",
+    },
+    "used": {
+        "type": "integer",
+        "description": "What is used of the `limit`; for `quota_exceeded` with this write.",
+    },
+    "next_free_vote_at": {
+        "type": ["string", "null"],
+        "format": "date-time",
+        "description": "Time of the free allowance's next renewal, of limits of votes; null if it does not renew.",
+    },
+    "setting": {"type": "string", "description": "The operator's setting with the `limit` (`quota_exceeded`)."},
+    "vote_id": {"type": "string", "description": "Of requests about one vote: its id, for the next attempt."},
+    "phase": {"type": "string", "description": "The contest's phase (`contest_not_running`)."},
+    "start": {
+        "type": ["string", "null"],
+        "format": "date-time",
+        "description": "The contest's start (`contest_not_running`).",
+    },
+    "end": {
+        "type": ["string", "null"],
+        "format": "date-time",
+        "description": "The contest's end (`contest_not_running`).",
+    },
+    "referrers": {
+        "type": "array",
+        "description": "The first hundred records that refer to this one (`in_use`).",
+        "items": {
+            COMPONENT: "schemas/Referrer",
+            "type": "object",
+            "description": "A record that refers to another.",
+            "required": ["resource", "key"],
+            "properties": {
+                "resource": {"type": "string", "description": "Name of the resource, as in its path."},
+                "key": {"type": "string", "description": "Key of the record."},
+            },
+        },
+    },
+    "permission": {"type": "string", "description": "The permission that the key lacks (`forbidden`)."},
+    "vote_visibility": {"type": "string", "description": "The contest's setting (`results_hidden`)."},
+    "max_bytes": {
+        "type": "integer",
+        "description": "The largest size of the body or record (`payload_too_large`).",
+    },
+    "max_values": {
+        "type": "integer",
+        "description": "The largest number of values in the body (`payload_too_large`).",
+    },
+    "max_fields": {
+        "type": "integer",
+        "description": "The largest number of a form's fields (`payload_too_large`).",
+    },
+    "key": {
+        "type": "string",
+        "description": "Key of the purchase (`purchase_unreadable`, `idempotency_key_reused`).",
+    },
+}
+"""Members of problems that depend on the code: `data` of the errors (`libs/tally/errors.py`)."""
 PROBLEM: Final[Schema] = {
     COMPONENT: "schemas/Problem",
     "description": "Problem details (RFC 9457). Further members depend on the code.",
@@ -35,7 +97,9 @@ PROBLEM: Final[Schema] = {
             "type": "array",
             "description": "Invalid fields of the body, or parameters.",
             "items": {
+                COMPONENT: "schemas/InvalidField",
                 "type": "object",
+                "description": "An invalid field or parameter.",
                 "required": ["message"],
                 "properties": {
                     "pointer": {
@@ -50,6 +114,7 @@ PROBLEM: Final[Schema] = {
                 },
             },
         },
+        **PROBLEM_DATA,
     },
 }
 LEGACY_ERROR: Final[Schema] = {
@@ -106,11 +171,10 @@ LEGACY_ANSWERS: Final[dict[int | str, Schema]] = {
 def problem(codes: Iterable[str]) -> Schema:
     """Return the response with one of these codes."""
     codes = sorted(codes)
-    narrowed = {"allOf": [PROBLEM], "properties": {"code": {"enum": codes}}}
     return {
         COMPONENT: f"responses/{'.'.join(codes)}",
         "description": "; ".join(f"{TABLE[code].title} (`{code}`)" for code in codes) + ".",
-        "content": {PROBLEM_JSON: {"schema": narrowed, "examples": {code: _example(code) for code in codes}}},
+        "content": {PROBLEM_JSON: {"schema": PROBLEM, "examples": {code: _example(code) for code in codes}}},
     }
 
 

@@ -42,6 +42,7 @@ KEY_SCHEMES: Final[Schema] = {
 FRAMEWORKS_OWN: Final = "Validation Error"
 """Description of FastAPI's default 422 response; handlers here validate requests themselves."""
 EXAMPLES: Final = ("example", "examples")
+TYPED: Final = frozenset({"type", "$ref", "anyOf", "allOf", "oneOf", "const", "enum"})
 OF_KEYS: Final = ("unauthorized", "forbidden", "validation_failed", "views_unavailable")
 OF_BODIES: Final = ("malformed_json", "unsupported_media_type", "payload_too_large", "validation_failed")
 OF_HEADERS: Final = {"Idempotency-Key": "idempotency_key_reused", "If-Match": "version_conflict"}
@@ -198,7 +199,7 @@ def _with_references(value: Any, components: Schema) -> Any:
             schema.pop("title", None)  # pydantic's default repeats the name
             if isinstance(schema.get("default"), dict):
                 del schema["default"]  # generators leave out the operations of such schemas
-    found = _nullable(found)
+    found = _with_nulls(_nullable(found))
     if place is None:
         return found
     kind, name = place.split("/", 1)
@@ -214,7 +215,24 @@ def _nullable(schema: Schema) -> Schema:
     choices = schema.get("anyOf", [])
     if len(choices) != 2 or choices[1] != {"type": "null"} or "enum" in choices[0]:
         return schema
+    others = {key: value for key, value in schema.items() if key != "anyOf"}
+    if not choices[0].keys() & TYPED:
+        return {**choices[0], **others}  # anything, and null as well: generators cannot name an untyped choice
+    if choices[0].keys() == {"anyOf"}:
+        return {"anyOf": [*choices[0]["anyOf"], choices[1]], **others}
     if not isinstance(choices[0].get("type"), str):
         return schema
-    others = {key: value for key, value in schema.items() if key != "anyOf"}
     return {**choices[0], "type": [choices[0]["type"], "null"], **others}
+
+
+def _with_nulls(schema: Schema) -> Schema:
+    """Return the schema with the nulls of its examples, which FastAPI leaves out."""
+    examples, members = schema.get("examples"), schema.get("properties", {})
+    if not isinstance(examples, list):
+        return schema
+    nulls = {name: None for name in schema.get("required", ()) if _takes_null(members[name])}
+    return schema | {"examples": [nulls | one if isinstance(one, dict) else one for one in examples]}
+
+
+def _takes_null(schema: Schema) -> bool:
+    return "null" in schema.get("type", ()) or {"type": "null"} in schema.get("anyOf", ())
