@@ -1,6 +1,6 @@
 """Computes a certificate from the log alone: approved participants, votes up to the close markers, result."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from hashlib import sha256
@@ -43,6 +43,8 @@ from libs.tally.voter_ledger import FoldedVote, VoteStatus
 from libs.views.votes.votes_apply_items import POISON, fold_item
 
 Batches = AsyncGenerator[Sequence[LogRecord], None]
+Keep = Callable[[int, Sequence[Leaf]], Awaitable[None]]
+"""Stores the leaves of a partition."""
 
 
 class CertifiedLog(Protocol):
@@ -206,16 +208,21 @@ class Sealing:
         async with aclosing(log.catalogue(account)) as records:
             return cls(log, contest, seq, await find_decision(records, account, contest, seq))
 
-    async def certify(self, advance: Callable[[int], None] = lambda _: None) -> Certificate:
-        """Compute the certificate; `advance` receives the number of votes' records read.
+    async def certify(
+        self, advance: Callable[[int], None] = lambda _: None, keep: Keep | None = None
+    ) -> Certificate:
+        """Compute the certificate; `advance` receives the number of votes' records read, `keep` all leaves.
 
         Raises `NotClosed` if a close marker is missing.
         """
         tallies, partitions = [], []
         for partition in self._topic.numbers:
             fold = await self._fold(partition, advance)
+            leaves = list(fold.leaves(self._approved))
+            if keep is not None:
+                await keep(partition, leaves)
             tallies.append(fold.sums)
-            partitions.append(self._sealed(partition, fold))
+            partitions.append(self._sealed(partition, fold, leaves))
         closing = self._decided.closing
         return stamped(
             Certificate(
@@ -266,9 +273,9 @@ class Sealing:
         contest = Contest(self._contest, decided.at.account, decided.at.offset, participants=approved, closed=seq)
         return certified(decided.contest_type, counts, results_of(contest, decided.closing.sources, counts))
 
-    def _sealed(self, partition: int, fold: LeafFold) -> SealedPartition:
+    def _sealed(self, partition: int, fold: LeafFold, leaves: Sequence[Leaf]) -> SealedPartition:
         assert fold.mark is not None
-        hashes = [leaf.hash for leaf in fold.leaves(self._approved)]
+        hashes = [leaf.hash for leaf in leaves]
         return SealedPartition(
             partition=partition,
             log_id=fold.log_id,

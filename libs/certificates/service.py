@@ -23,8 +23,9 @@ from libs.catalogue.errors import NotClosed
 from libs.catalogue.records import RecordService
 from libs.catalogue.resource_table import CONTESTS
 from libs.catalogue.schemas.contest import Contest as ContestRecord
+from libs.certificates.merkle_proofs import Leaf, root_of
 from libs.contracts.catalogue_events import Stored
-from libs.contracts.certificates import Certificate
+from libs.contracts.certificates import Certificate, SealedPartition
 from libs.contracts.topics import VotesLog
 from libs.storage.object_store import Store
 from libs.tally.errors import TallyError, ViewsUnavailable
@@ -114,6 +115,7 @@ async def _pause(deadline: float) -> None:
 
 
 FOLDER = "certificates"
+LEAVES: Final = "certificate_leaves"
 
 
 class CertificateConflict(TallyError):
@@ -153,6 +155,32 @@ async def load(store: Store, contest: str, seq: int) -> Certificate | None:
 
 def _name(contest: str, seq: int) -> str:
     return f"{FOLDER}/{contest}/{seq}.json"
+
+
+async def save_leaves(store: Store, contest: str, seq: int, partition: int, leaves: Sequence[Leaf]) -> None:
+    """Store a partition's leaves, so that a proof needs no log. Raises `StorageUnavailable`."""
+    text = "".join(" ".join(map(str, leaf)) + "\n" for leaf in leaves)
+    await store.replace(_leaves_name(contest, seq, partition), text.encode())
+
+
+async def load_leaves(store: Store, certificate: Certificate, sealed: SealedPartition) -> list[Leaf] | None:
+    """Return the stored leaves of a sealed partition; None if there are none, or others than were sealed.
+
+    Raises `StorageUnavailable`.
+    """
+    value = await store.get(_leaves_name(certificate.contest_key, certificate.seq, sealed.partition))
+    if value is None:
+        return None
+    try:
+        leaves = [Leaf(int(offset), *texts) for offset, *texts in map(str.split, value.decode().splitlines())]
+        root = root_of([leaf.hash for leaf in leaves]).hex()
+    except (ValueError, TypeError):
+        return None
+    return leaves if root == sealed.root else None
+
+
+def _leaves_name(contest: str, seq: int, partition: int) -> str:
+    return f"{LEAVES}/{contest}/{seq}/{partition}"
 
 
 class Sealed(NamedTuple):

@@ -172,7 +172,8 @@ async def test_times_cut_the_log_where_they_stand_and_counts_go_on_from_there(ap
     lines = printed.stdout.splitlines()
     assert "VoteCast counted" in lines[0]
     assert lines[0].endswith(f"Participant 0 ({contest.participants[0]}) 0 -> 1; contest 0 -> 1")
-    scope, number = printed.stderr.splitlines()
+    scope, legend, number = printed.stderr.splitlines()
+    assert legend.startswith("Each line: time, partition/offset, event, outcome")
     assert scope.endswith(f"({contest.key}). The counts are those of the whole contest, by append time.")
     assert number == "5 of 5 events."
 

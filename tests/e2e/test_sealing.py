@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
+from libs.certificates.builder import Batches
+from libs.certificates.service import LEAVES
 from libs.local_stack.supervisor import Supervisor
+from libs.storage.object_store import open_store
+from services.cli.commands.certificate import ServedLog
 from services.cli.deployment_discovery import find_addresses
 from tests.support import commands
 from tests.support.commands import run
@@ -249,6 +253,35 @@ async def test_a_receipt_proves_its_vote_offline(api: Api, tally: Tally, tmp_pat
         assert (await run("certificate", "check", file, certificate)).exit_code == 1
     for receipt in (votes[0].json()["receipt"][:-1], "-"):
         assert (await tally("certificate", "prove", contest.key, receipt)).exit_code == 1
+
+
+async def test_a_proof_is_made_of_the_leaves_that_were_kept_or_else_of_the_log(
+    api: Api, stack: Supervisor, tally: Tally, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contest = await api.contest()
+    vote = (await contest.vote(voter="v")).json()
+    await contest.end(final=False)
+    await sealed(tally, contest)
+    reads: list[int] = []
+    read = ServedLog.votes
+
+    def noted(log: ServedLog, partition: int) -> Batches:
+        reads.append(partition)
+        return read(log, partition)
+
+    monkeypatch.setattr(ServedLog, "votes", noted)
+
+    async def prove() -> bool:
+        reads.clear()
+        made = await tally("certificate", "prove", contest.key, vote["receipt"])
+        assert made.exit_code == 0, made.output
+        return bool(reads)
+
+    assert not await prove()
+    store = open_store(find_addresses(stack.data_dir).storage_url)
+    for name in await store.names(f"{LEAVES}/{contest.key}"):
+        await store.replace(name, b"0 counted receipt forged\n")
+    assert await prove()
 
 
 async def test_a_certificate_that_was_changed_where_it_is_kept_is_not_sealed_over(

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from inspect import getsource
 from itertools import islice
 from pathlib import Path
@@ -24,7 +25,7 @@ from libs.catalogue.resource_table import CONTESTS
 from libs.certificates import verifier
 from libs.certificates.builder import Batches, CertifiedLog, Sealing
 from libs.certificates.merkle_proofs import problems, proof_of, root_of
-from libs.certificates.service import SealingService, load, save
+from libs.certificates.service import SealingService, load, load_leaves, save, save_leaves
 from libs.contracts.certificates import Certificate, Proof, differences
 from libs.contracts.topics import Log, Topic, catalogue_topic
 from libs.deployment.deployment import Deployment, Progress
@@ -294,8 +295,9 @@ async def seal(deployment: Deployment, contest: ContestKey, execute: Execute = F
         return Result.change(members, text, False, "", "end this now and seal the resulting counts")
     await found.sealer.final(contest, closing)
     deployment.progress.begin("Reading the log", await ServedLog(deployment).size())
+    keep = partial(save_leaves, deployment.store, contest, closing.seq) if execute else None
     with without_gc():
-        certificate = await (await found.sealing(closing.seq)).certify(deployment.progress.advance)
+        certificate = await (await found.sealing(closing.seq)).certify(deployment.progress.advance, keep)
     if execute:
         # The certificate first, so that every sealed contest has one.
         await save(deployment.store, certificate)
@@ -332,10 +334,14 @@ async def _find_problems(given: Certificate, log: CertifiedLog, progress: Progre
 
 async def _prove(contest: SealableContest, certificate: Certificate, receipt: str, progress: Progress) -> Proof:
     """Find the receipt's vote and build its proof. Raises `LogDiffers` and `NotInSet`."""
-    progress.begin("Reading the log", await ServedLog(contest.deployment).size())
-    sealing = await contest.sealing(certificate.seq)
+    sealing: Sealing | None = None
     for sealed in certificate.partitions:
-        leaves = await sealing.leaves(sealed.partition, progress.advance)
+        leaves = await load_leaves(contest.deployment.store, certificate, sealed)
+        if leaves is None:
+            if sealing is None:
+                progress.begin("Reading the log", await ServedLog(contest.deployment).size())
+                sealing = await contest.sealing(certificate.seq)
+            leaves = await sealing.leaves(sealed.partition, progress.advance)
         if root_of([leaf.hash for leaf in leaves]).hex() != sealed.root:
             raise LogDiffers(
                 f"Partition {sealed.partition} of the log differs from the sealed one: "

@@ -138,6 +138,9 @@ async def _events(
     scope = "the whole contest" if some is None else f"partition {', '.join(map(str, some))} alone"
     titles = await read_titles(deployment, contest)
     note(f"Contest {titles}. The counts are those of {scope}, by append time.")
+    note(
+        "Each line: time, partition/offset, event, outcome, details: counts before -> after, the last one of all."
+    )
     extents = await extents_between(reader, topic, partitions, 0, until_ms)
     result = partial(_event, whole=some is None, titles=titles)
 
