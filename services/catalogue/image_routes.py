@@ -218,7 +218,8 @@ def _body(name: str, media_type: str, texts: tuple[str, ...] = (), **source: Sch
     """Describe the body: the picture's source and the image's members; in a form, as `texts` and JSON text."""
     schema = Image.model_json_schema()
     if media_type == FORM:
-        schema["properties"] = as_fields(schema["properties"], texts)
+        sent = {name: member for name, member in schema["properties"].items() if name not in IGNORED}
+        schema["properties"] = as_fields(sent, texts)
     schema |= {"required": list(source), "properties": source | schema["properties"] | source}
     schema["description"] = "A picture and the members of its image."
     return {"required": True, "content": {media_type: {"schema": named(name, schema)}}}

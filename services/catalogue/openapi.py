@@ -59,6 +59,7 @@ def read(row: Resource) -> Schema:
         "updated": TIME | {"description": "Time of the last change."},
     }
     schema["properties"] = own | schema["properties"] | dict(row.schema.computed_members) | times
+    schema["required"] = list(dict.fromkeys([*own, *schema.get("required", ()), *times]))
     example = {"key": EXAMPLE_KEY} | row.example | {"created": EXAMPLE_TIME, "updated": EXAMPLE_TIME}
     return named(f"{row.schema.__name__}Record", schema | {"examples": [example]}, "Record")
 
