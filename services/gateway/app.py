@@ -53,7 +53,10 @@ lists the account's contests. Then create a contest (`POST /contests`) and a par
 (`POST /contests/{contest_key}/votes`), and read the count (`GET /contests/{contest_key}/vote_updates`).
 
 **Errors** are problem details (RFC 9457); `code` is stable. Repeat a request with the same `vote_id` or
-`Idempotency-Key` after any failure: it takes effect once. The log behind the API is described at `/asyncapi`."""
+`Idempotency-Key` after any failure: it takes effect once. The log behind the API is described at `/asyncapi`.
+
+**Generators of clients** read `/openapi/current.json`, this document without the legacy API, which has
+`/openapi/legacy.json`."""
 
 CONTACT: Final = {"name": "The operators of this service"}
 SERVERS: Final = [{"url": "/", "description": "The server of this document."}]

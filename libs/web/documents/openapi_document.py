@@ -1,7 +1,7 @@
 """OpenAPI document of an app: the routers' descriptions, deduplicated components and required permissions."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -41,6 +41,9 @@ KEY_SCHEMES: Final[Schema] = {
 }
 FRAMEWORKS_OWN: Final = "Validation Error"
 """Description of FastAPI's default 422 response; handlers here validate requests themselves."""
+COMPONENTS: Final = "#/components/"
+PARTS: Final = {"/openapi/current.json": False, "/openapi/legacy.json": True}
+"""Paths of the documents of one API: whether it is the legacy one. Generators fail at the legacy one's forms."""
 EXAMPLES: Final = ("example", "examples")
 TYPED: Final = frozenset({"type", "$ref", "anyOf", "allOf", "oneOf", "const", "enum"})
 OF_KEYS: Final = ("unauthorized", "forbidden", "validation_failed", "views_unavailable")
@@ -56,16 +59,23 @@ class DocumentedApp(FastAPI):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(openapi_url=None, docs_url=None, redoc_url=None, **options)
-        self._document: bytes | None = None
+        self._documents: dict[str, bytes] = {}
         self._building = asyncio.Lock()
-        self.router.routes.append(PlainRoute(DOCUMENT, self._send_document, include_in_schema=False))
+        for path in (DOCUMENT, *PARTS):
+            self.router.routes.append(PlainRoute(path, self._send_document, include_in_schema=False))
 
-    async def _send_document(self, _: Request) -> Response:
+    async def _send_document(self, request: Request) -> Response:
         """Respond with the same bytes: the first request builds them, and clients that read nothing share them."""
         async with self._building:
-            if self._document is None:
-                self._document = await asyncio.to_thread(lambda: orjson.dumps(self.openapi()))
-        return Response(self._document, media_type="application/json")
+            if not self._documents:
+                self._documents = await asyncio.to_thread(self._built)
+        return Response(self._documents[request.url.path], media_type="application/json")
+
+    def _built(self) -> dict[str, bytes]:
+        """Return the document and its parts by path."""
+        whole = self.openapi()
+        parts = {path: part_of(whole, is_legacy=is_legacy) for path, is_legacy in PARTS.items()}
+        return {path: orjson.dumps(document) for path, document in {DOCUMENT: whole, **parts}.items()}
 
     def openapi(self) -> Schema:
         if self.openapi_schema is None:
@@ -117,6 +127,43 @@ def described(document: Schema) -> Schema:
     return document_ | {
         "components": {kind: dict(sorted(components[kind].items())) for kind in sorted(components)}
     }
+
+
+def part_of(document: Schema, *, is_legacy: bool) -> Schema:
+    """Return the document of the legacy API, or of the current one, with the components that it uses."""
+    paths = {
+        name: path
+        for name, path in document["paths"].items()
+        if is_legacy is any(LEGACY_TAG in operation.get("tags", ()) for operation in path.values())
+    }
+    tags = [tag for tag in document.get("tags", ()) if is_legacy is (tag["name"] == LEGACY_TAG)]
+    used, found = dict[str, None](), [paths]
+    while found:
+        for reference in _references(found.pop()):
+            if reference not in used:
+                used[reference] = None
+                kind, name = reference.removeprefix(COMPONENTS).split("/")
+                found.append(document["components"][kind][name])
+    components = {
+        kind: {name: each for name, each in named.items() if f"{COMPONENTS}{kind}/{name}" in used}
+        for kind, named in document["components"].items()
+        if kind != "securitySchemes"
+    }
+    schemes = {name: each for name, each in KEY_SCHEMES.items() if is_legacy is (name != "ApiKey")}
+    kept = {kind: named for kind, named in components.items() if named} | {"securitySchemes": schemes}
+    return document | {"tags": tags, "paths": paths, "components": kept}
+
+
+def _references(value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _references(item)
+    elif isinstance(value, dict):
+        if isinstance(reference := value.get("$ref"), str):
+            yield reference
+        for name, item in value.items():
+            if name not in EXAMPLES:
+                yield from _references(item)
 
 
 def _rank(path: Schema, order: Sequence[str]) -> int:

@@ -38,7 +38,7 @@ AWAY_S: Final = 5.0
 """Seconds without requests to the shared counters after a failure or timeout."""
 LOGGED_APART_S: Final = 60.0
 NEVER_LIMITED: Final = ("/livez", "/readyz", "/metrics")
-KEYLESS: Final = ("/public", "/media", "/dashboard", "/docs", "/redoc", "/openapi.json", "/asyncapi")
+KEYLESS: Final = ("/public", "/media", "/dashboard", "/docs", "/redoc", "/openapi", "/asyncapi")
 """Prefixes of paths that, like `/`, need no key: requests are counted by address before they are served."""
 
 ALLOWED: Final = {

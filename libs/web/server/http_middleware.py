@@ -26,7 +26,16 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 Refusal = Callable[[], TallyError | None]
 """Returns the error with which every request is refused now; None if requests are served."""
-ALWAYS_SERVED: Final = ("/livez", "/readyz", "/metrics", "/operations", "/dashboard", "/docs", "/openapi.json")
+ALWAYS_SERVED: Final = (
+    "/livez",
+    "/readyz",
+    "/metrics",
+    "/operations",
+    "/dashboard",
+    "/docs",
+    "/openapi.json",
+    "/openapi",
+)
 """Prefixes of the paths that stay available for diagnosis."""
 FOR_OPERATORS: Final = ("/metrics", "/operations")
 FOR_PLATFORMS: Final = "/operations/purchases"

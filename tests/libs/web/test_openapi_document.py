@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from libs.contracts.limits import COMMAND_BODY
 from libs.web.documents.openapi import COMPONENT, MAX_BYTES, named, needs, problems, takes
-from libs.web.documents.openapi_document import DocumentedApp, described
+from libs.web.documents.openapi_document import DocumentedApp, described, part_of
 
 
 class Inner(BaseModel):
@@ -83,3 +83,16 @@ def test_a_body_has_a_largest_size_or_the_document_is_not_made() -> None:
     assert found["paths"]["/0"]["post"]["requestBody"][MAX_BYTES] == COMMAND_BODY
     with pytest.raises(ValueError, match="post /0: its body has no largest size"):
         document({"extra": {"requestBody": {"content": {"application/json": {"schema": {"type": "object"}}}}}})
+
+
+def test_the_current_api_and_the_legacy_one_have_documents_of_their_own_with_the_components_that_they_use() -> (
+    None
+):
+    legacy = {"extra": needs("content:read") | takes(Inner, COMMAND_BODY), "tags": ["legacy"], "path": "/legacy/x"}
+    whole = document({"extra": needs("content:read") | takes(Outer, COMMAND_BODY)}, legacy)
+    current, old = part_of(whole, is_legacy=False), part_of(whole, is_legacy=True)
+    assert (list(current["paths"]), list(old["paths"])) == (["/0"], ["/legacy/x"])
+    assert list(current["components"]["schemas"]) == ["Inner", "InvalidField", "Outer", "Problem", "Referrer"]
+    assert {"Inner"} <= old["components"]["schemas"].keys()
+    assert "Outer" not in old["components"]["schemas"]
+    assert list(current["components"]["securitySchemes"]) == ["ApiKey"]
