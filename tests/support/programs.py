@@ -73,8 +73,9 @@ FAKETIME: Final = Program("faketime", ("faketime",), "faketime", "brew install l
 HAPROXY: Final = Program("HAProxy", ("haproxy",), "haproxy", "brew install haproxy", check=("-v",))
 NGINX: Final = Program("nginx", ("nginx",), "nginx-light", "brew install nginx", check=("-v",))
 NODE: Final = Program("Node.js", ("node", "nodejs"), "nodejs", "brew install node")
+NPM: Final = Program("npm", ("npm",), "npm", "brew install node")
 PROMTOOL: Final = Program("promtool", ("promtool",), "prometheus", "brew install prometheus")
-ALL: Final = (CHROMIUM, C_COMPILER, CLAMD, CURL, FAKETIME, HAPROXY, NGINX, NODE, PROMTOOL)
+ALL: Final = (CHROMIUM, C_COMPILER, CLAMD, CURL, FAKETIME, HAPROXY, NGINX, NODE, NPM, PROMTOOL)
 
 
 class Programs:
