@@ -1,7 +1,7 @@
 """Builds the AsyncAPI document of the log: its topics and a message for every event in them."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
@@ -31,10 +31,46 @@ KEYS: Final = {
     "purchases": "Purchases and their outcomes, keyed by the HMAC of the purchase token.",
 }
 SCHEMAS: Final = "#/components/schemas/"
+SECURITY: Final = "#/components/securitySchemes/"
+SASL: Final = {"PLAIN": "plain", "SCRAM-SHA-256": "scramSha256", "SCRAM-SHA-512": "scramSha512"}
+"""AsyncAPI's types of security by Kafka's mechanisms."""
+BROKERS: Final = {
+    "brokers": {
+        "description": "TALLY_KAFKA_BOOTSTRAP_SERVERS of the deployment. Its operators name it, and give a user "
+        "that may read the topics."
+    }
+}
 
 
-def asyncapi_document(namespace: str, partitions: int, version: str) -> dict[str, Any]:
-    """Return an AsyncAPI 3.0 document; its payload schemas derive from the unions that the codecs decode."""
+class Access(NamedTuple):
+    """How clients connect to the log, as in Kafka's own settings; `mechanism` is used by the SASL protocols."""
+
+    protocol: str = "PLAINTEXT"
+    mechanism: str = "PLAIN"
+
+    @property
+    def server(self) -> dict[str, Any]:
+        is_encrypted = self.protocol in ("SSL", "SASL_SSL")
+        server = {
+            "host": "{brokers}",
+            "protocol": "kafka-secure" if is_encrypted else "kafka",
+            "variables": BROKERS,
+        }
+        return server | ({"security": [{"$ref": f"{SECURITY}sasl"}]} if self.schemes else {})
+
+    @property
+    def schemes(self) -> dict[str, Any]:
+        return {"sasl": {"type": SASL[self.mechanism]}} if self.protocol.startswith("SASL") else {}
+
+
+UNSECURED: Final = Access()
+
+
+def asyncapi_document(namespace: str, partitions: int, version: str, access: Access = UNSECURED) -> dict[str, Any]:
+    """Return an AsyncAPI 3.0 document; its payload schemas derive from the unions that the codecs decode.
+
+    It does not name the brokers, as everybody may read it.
+    """
     topics = {
         "votes": votes_topic(namespace, partitions),
         "catalogue": catalogue_topic(namespace),
@@ -53,10 +89,11 @@ def asyncapi_document(namespace: str, partitions: int, version: str) -> dict[str
         "asyncapi": "3.0.0",
         "info": {"title": TITLE, "version": version, "description": DESCRIPTION},
         "defaultContentType": "application/json",
-        "servers": {"development": {"host": "kafka:9092", "protocol": "kafka"}},
+        "servers": {"log": access.server},
         "channels": {name: _channel(topics[name], KEYS[name], events[name]) for name in EVENTS},
         "operations": {name: _operation(name, events[name]) for name in EVENTS},
         "components": {
+            "securitySchemes": access.schemes,
             "messages": {name: _message(name, schemas[name]) for name in names},
             "schemas": dict(sorted(schemas.items())),
         },
@@ -75,7 +112,7 @@ def _channel(topic: Topic, description: str, events: list[str]) -> dict[str, Any
     return {
         "address": topic.name,
         "description": f"{topic.partitions} partitions. {description}",
-        "servers": [{"$ref": "#/servers/development"}],
+        "servers": [{"$ref": "#/servers/log"}],
         "messages": {event: {"$ref": f"#/components/messages/{event}"} for event in events},
         "bindings": {"kafka": {"topic": topic.name, "bindingVersion": "0.5.0"}},
     }

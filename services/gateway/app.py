@@ -80,7 +80,13 @@ async def open_app(settings: Settings, tracing: Tracing | None = None) -> AsyncI
             query,
             catalogue,
             dashboard,
-            asyncapi_module(settings.namespace, settings.partitions, VERSION),
+            asyncapi_module(
+                settings.namespace,
+                settings.partitions,
+                VERSION,
+                settings.kafka_security_protocol,
+                settings.kafka_sasl_mechanism,
+            ),
             index_module(TITLE, VERSION),
         ]
         yield build(http_modules)

@@ -105,14 +105,36 @@ CONTENT: Final = Template("""<h1>$title</h1>
 $topics""")
 
 
-def asyncapi_module(namespace: str, partitions: int, version: str) -> HttpModule:
-    """Return the module of `/asyncapi`. The document is built at the first request."""
+ASYNCAPI: Final = {
+    "type": "object",
+    "description": "An AsyncAPI document.",
+    "required": ["asyncapi", "info", "servers", "channels", "operations", "components"],
+    "properties": {
+        "asyncapi": {"type": "string", "description": "Version of AsyncAPI."},
+        **{
+            name: {"type": "object", "description": description}
+            for name, description in (
+                ("info", "Title, version and description."),
+                ("servers", "Protocol and security of the log's brokers."),
+                ("channels", "The topics, and the events of each."),
+                ("operations", "What a reader receives of each topic."),
+                ("components", "The events, and the schemas of their members."),
+            )
+        },
+    },
+}
+
+
+def asyncapi_module(
+    namespace: str, partitions: int, version: str, protocol: str = "PLAINTEXT", mechanism: str = "PLAIN"
+) -> HttpModule:
+    """Return the module of `/asyncapi`, of a log with this security; the first request builds the document."""
 
     @cache
     def document_and_page() -> tuple[bytes, str]:
-        from libs.contracts.asyncapi import asyncapi_document  # noqa: PLC0415 (its schemas delay the start)
+        from libs.contracts.asyncapi import Access, asyncapi_document  # noqa: PLC0415 (its schemas delay the start)
 
-        description = asyncapi_document(namespace, partitions, version)
+        description = asyncapi_document(namespace, partitions, version, Access(protocol, mechanism))
         return orjson.dumps(description), asyncapi_page(description)
 
     router = APIRouter(tags=["operations"])
@@ -120,7 +142,7 @@ def asyncapi_module(namespace: str, partitions: int, version: str) -> HttpModule
         200: {
             "description": "The topics and their records.",
             "content": {
-                "application/json": {"schema": {"type": "object"}},
+                "application/json": {"schema": ASYNCAPI},
                 HTML: {"schema": {"type": "string"}},
             },
         }

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from libs.contracts.asyncapi import EVENTS, asyncapi_document
+from libs.contracts.asyncapi import EVENTS, Access, asyncapi_document
 from libs.contracts.catalogue_events import CatalogueEvent
 from libs.contracts.codec import OldEvent, vote_codec
 from libs.contracts.member_descriptions import MEMBERS
@@ -65,3 +65,23 @@ def test_a_schemas_members_are_what_an_event_is_written_with() -> None:
     properties = DOCUMENT["components"]["schemas"]["Fence"]["properties"]
     assert all(f'"{member}"'.encode() in written for member in properties)
     assert properties["type"]["const"] == "Fence.2"
+
+
+@pytest.mark.parametrize(
+    ("access", "protocol", "kind"),
+    [
+        (Access(), "kafka", None),
+        (Access("SASL_PLAINTEXT", "PLAIN"), "kafka", "plain"),
+        (Access("SASL_SSL", "SCRAM-SHA-512"), "kafka-secure", "scramSha512"),
+        (Access("SSL"), "kafka-secure", None),
+    ],
+)
+def test_the_server_has_the_security_of_the_deployment_and_no_address(
+    access: Access, protocol: str, kind: str | None
+) -> None:
+    document = asyncapi_document("tally", 16, "0.1.0", access)
+    server = document["servers"]["log"]
+    assert (server["host"], server["protocol"]) == ("{brokers}", protocol)
+    schemes = document["components"]["securitySchemes"]
+    named = [each["$ref"].rpartition("/")[2] for each in server.get("security", [])]
+    assert [schemes[name]["type"] for name in named] == ([] if kind is None else [kind])
