@@ -9,7 +9,7 @@ import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-MOST_WORKERS = 5
+MOST_WORKERS = 4
 """Workers at most: each runs its own services, whose processes need CPU time, too."""
 FOLDERS_WITH_A_SERVICE = ("tests/browser/", "tests/services/cli/replay/")
 """Folders whose tests share a service; one worker runs all tests of a folder."""
@@ -30,7 +30,7 @@ E2E_WORKERS = frozenset({"gw0", "gw1"})
 
 
 def number_of_workers(config: pytest.Config) -> int:
-    """Return the number of workers: three more than processors, as tests wait more than half of their time.
+    """Return the number of workers: two more than processors, as tests wait more than half of their time.
 
     0 for selected files, as starting workers takes longer than it saves.
     """
@@ -38,7 +38,7 @@ def number_of_workers(config: pytest.Config) -> int:
         return int(chosen)
     if all(Path(str(argument).partition("::")[0]).suffix for argument in config.args):
         return 0
-    return min((os.cpu_count() or 1) + 3, MOST_WORKERS)
+    return min((os.cpu_count() or 1) + 2, MOST_WORKERS)
 
 
 class FileScheduling(LoadScopeScheduling):
