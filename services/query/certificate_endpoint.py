@@ -1,6 +1,6 @@
 """`GET /contests/<key>/certificate`: the certificate of a sealed contest."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
@@ -8,12 +8,43 @@ from starlette.responses import Response
 from libs.catalogue.contests.closing_record import seal_of
 from libs.certificates.service import load
 from libs.contracts.catalogue_events import ApiKey
+from libs.contracts.certificates import FORMAT, Certificate
 from libs.storage.object_store import Store
 from libs.tally.errors import NotFound
-from libs.web.documents.openapi import problems
+from libs.web.documents.openapi import COMPONENT, Schema, problems
 from libs.web.door.auth import Authenticator
 from libs.web.door.typed_routes import Permitted, TypedRoute
 from services.query.snapshot_cache import SnapshotCache
+
+DESCRIPTIONS: Final = {
+    "format": "Version of the format.",
+    "contest_key": "Key of the contest.",
+    "title": "The contest's title at the closing.",
+    "participants": "Participants at the closing, in running order.",
+    "seq": "Number of the closing.",
+    "end": "End of the contest, in microseconds since 1970 UTC.",
+    "decision": "Position of the closing in the catalogue's log.",
+    "sources": "External sources as registered at the closing.",
+    "partitions": "Close markers and Merkle roots of the votes log's partitions.",
+    "result": "The final result, and that of each participant.",
+    "sha256": "SHA-256 of the other members in canonical form.",
+}
+TYPES: Final[Schema] = {
+    "format": {"const": FORMAT, "type": "integer"},
+    **{name: {"type": "integer"} for name in ("seq", "end")},
+    **{name: {"type": "array", "items": {"type": "object"}} for name in ("participants", "sources", "partitions")},
+    **{name: {"type": "object"} for name in ("decision", "result")},
+}
+CERTIFICATE: Final[Schema] = {
+    COMPONENT: "schemas/Certificate",
+    "description": "The certificate of a sealed contest; the guide to certificates describes its parts.",
+    "type": "object",
+    "required": list(Certificate.model_fields),
+    "properties": {
+        name: TYPES.get(name, {"type": "string"}) | {"description": DESCRIPTIONS[name]}
+        for name in Certificate.model_fields
+    },
+}
 
 
 def certificate_router(auth: Authenticator, snapshots: SnapshotCache, store: Store) -> APIRouter:
@@ -22,7 +53,7 @@ def certificate_router(auth: Authenticator, snapshots: SnapshotCache, store: Sto
     Reader = Annotated[ApiKey, Depends(Permitted(auth, "results:read"))]
     described = {
         "description": "The certificate.",
-        "content": {"application/json": {"schema": {"type": "object"}}},
+        "content": {"application/json": {"schema": CERTIFICATE}},
     }
 
     @router.get(
