@@ -2,7 +2,8 @@
 
 A test asks the fixture `programs` for a row of the table: `programs.path(NGINX)`. Where the machine lacks it, the
 test is skipped, and the end of the run's output counts what was left out and names the command. With
-TALLY_TESTS_COMPLETE=1, as in `.ci/run`, leaving out fails the run.
+TALLY_TESTS_COMPLETE=1, as in `.ci/run`, leaving out fails the run. What the network does not give is not demanded
+(`not_to_be_had`), but listed.
 
 `python -m tests.support.programs` installs all that are missing. Tests install nothing.
 """
@@ -17,7 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 import pytest
 
@@ -120,8 +121,15 @@ def must_be_complete() -> bool:
     return os.environ.get("TALLY_TESTS_COMPLETE") == "1"
 
 
+def not_to_be_had(what: str) -> NoReturn:
+    """End the test without a result: a download that it needs failed."""
+    pytest.xfail(f"{what} could not be had here.")
+
+
 def list_left_out(reporter: pytest.TerminalReporter) -> None:
     """Write how many tests were left out for which reason, and how to run them."""
+    for report in reporter.getreports("xfailed"):
+        reporter.line(f"NOT RUN: {report.nodeid}: {report.wasxfail}")
     skipped = Counter(_reason(report) for report in reporter.getreports("skipped"))
     if not skipped:
         return
