@@ -32,7 +32,7 @@
 -- created and updated are the event's `at`, never ahead of the broker's clock and growing strictly: a list's cursor.
 
 local PARENT_RESOURCE, PARENT = 5, 6
-local SCHEMA = 12      -- raised with every change of the stored layout, or of the fold's result for the same log
+local SCHEMA = 11      -- raised with every change of the stored layout, or of the fold's result for the same log
 local DELETED = 'deleted_contests'
 
 local function records_of(base, account, resource) return base .. ':records:' .. account .. ':' .. resource end
