@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[3]
 AT_ONCE = {"keys create", "topics create"}
 """Commands that change the deployment without --execute, since they only add to it."""
 READ = {
+    *("ask between", "ask patterns", "ask recount", "ask voter"),
     *("certificate check", "certificate prove", "certificate show", "certificate verifier", "certificate verify"),
     *("config show", "contests deleted", "contests list", "count", "dashboard", "doctor", "export", "keys list"),
     *("log", "purchases reconcile", "purchases refunds", "quarantine list", "quarantine show", "replay plan"),
@@ -30,6 +31,10 @@ WITHOUT_SERVERS = {
 }
 """Commands that need no running servers, start them, or first read a file."""
 REQUIRED = {
+    "ask between": "contest 2030-01-01T00:00:00Z 2031-01-01T00:00:00Z",
+    "ask patterns": "contest",
+    "ask recount": "contest --set free.max_contest=1",
+    "ask voter": "--account a --voter me",
     "certificate prove": "contest receipt",
     "certificate show": "contest",
     "contests restore": "contest",
