@@ -29,8 +29,8 @@ FIND_S: Final = 0.75
 CLOSE_S: Final = 0.2
 REQUEST_MS: Final = 500
 BUSY_PATIENCE: Final = 2.5
-"""Multiple of all these times for a second look on a busy machine, where the first says little. Half of the time for
-all, which one step may take, stays below the 5 s after which the clients give up, without naming a server."""
+"""Multiple of all these times for a second look on a busy machine, where the first says little. Half of the time
+for all, which one step may take, stays below the 5 s after which the clients give up, without naming a server."""
 
 T = TypeVar("T")
 
