@@ -137,7 +137,7 @@ MUTATIONS: Final = {
     ),
     "votes for whom nobody can vote stay paid": _of(PAID, 269)("not None and has_cast:", "not None and False:"),
     "votes that count again stay unpaid": _of(PAID, 1327)("is None and has_uncounted:", "is None and False:"),
-    "a purchase of a lost secret is refused": _of(PURCHASES, 1314)(
+    "a purchase of a lost secret is refused": _of(PURCHASES, 849)(
         "error.code not in UNDECIDED)", "error.code not in UNDECIDED or error.code == 'purchase_unreadable')"
     ),
     "a change of a newer version is passed over": _of("libs.projection.projection_interface", 34)(
