@@ -2,13 +2,17 @@
 
 const COLOUR = /^#?([0-9a-f]{6})$/i;
 
-/** Shows the looks of the account, as far as its settings name any; `request` is `fetch` with credentials. */
+/**
+ * Shows the looks of the account, as far as its settings name any; `request` is `fetch` with
+ * credentials.
+ */
 export async function showBrand(request = fetch) {
   try {
     const answer = await request("/dashboard/brand");
     if (!answer.ok) return; // the pages have looks of their own
     const { name, logo_key: logo, primary_color: colour } = await answer.json();
-    if (name) for (const place of document.querySelectorAll(".brand span")) place.textContent = name;
+    if (name)
+      for (const place of document.querySelectorAll(".brand span")) place.textContent = name;
     if (logo) showLogo(`/media/image/${encodeURIComponent(logo)}?size=thumb`);
     const [, hex] = COLOUR.exec(colour ?? "") ?? [];
     if (hex) document.documentElement.style.setProperty("--brand", `#${hex}`);
@@ -21,7 +25,8 @@ export async function showBrand(request = fetch) {
 function showLogo(address) {
   for (const logo of document.querySelectorAll(".brand img, #logo")) {
     const before = logo.getAttribute("src");
-    logo.onerror = () => (before ? (logo.onerror = null, logo.src = before) : (logo.hidden = true));
+    logo.onerror = () =>
+      before ? ((logo.onerror = null), (logo.src = before)) : (logo.hidden = true);
     logo.hidden = false;
     logo.src = address;
   }

@@ -2,20 +2,27 @@
 
 const FORMULA = /(^|[;,])(?=[=+\-@])/g;
 
-/** Returns the decimal sign of the browser's region, whose spreadsheets most likely open the file. */
+/**
+ * Returns the decimal sign of the browser's region, whose spreadsheets most likely open the file.
+ */
 const decimalSign = () => new Intl.NumberFormat(navigator.language).format(1.5)[1];
 
 /**
  * Returns the text of a CSV file with these rows of numbers and texts.
  *
- * Where numbers have a decimal comma, as in German, spreadsheets expect semicolons between the cells.
+ * Where numbers have a decimal comma, as in German, spreadsheets expect semicolons between the
+ * cells.
  */
 export function writeDelimited(rows, decimal = decimalSign()) {
-  const line = (cells) => cells.map((cell) => written(cell, decimal)).join(decimal === "," ? ";" : ",");
+  const line = (cells) =>
+    cells.map((cell) => written(cell, decimal)).join(decimal === "," ? ";" : ",");
   return `\ufeff${rows.map((cells) => `${line(cells)}\r\n`).join("")}`;
 }
 
-/** Quotes a text. A spreadsheet reads neither it as a formula nor a part, split off at another separator. */
+/**
+ * Quotes a text. A spreadsheet reads neither it as a formula nor a part, split off at another
+ * separator.
+ */
 function written(cell, decimal) {
   if (typeof cell === "number") return String(cell).replace(".", decimal);
   const text = cell.replaceAll(/[\t\r\n]+/g, " ").replaceAll(FORMULA, "$1'");
@@ -25,8 +32,8 @@ function written(cell, decimal) {
 /**
  * Returns the rows of a table, each a list of cells.
  *
- * A cell in quotes may have line breaks and separators, and two quotes for one. A quote that begins no such cell, as in
- * a name, is a letter like others.
+ * A cell in quotes may have line breaks and separators, and two quotes for one. A quote that begins
+ * no such cell, as in a name, is a letter like others.
  */
 export function readDelimited(text, separator = "\t") {
   const rows = [[]];

@@ -9,10 +9,13 @@ export const GERMAN_STUDIO = {
   "{name}: {was} → {becomes}": "{name}: {was} → {becomes}",
   "A ballot gives {points} points.": "Ein Stimmzettel vergibt {points} Punkte.",
   "A voter has {n} vote for each participant.": "Wer abstimmt, hat {n} Stimme je Teilnehmer.",
-  "A voter has {n} vote in the whole contest.": "Wer abstimmt, hat {n} Stimme in der ganzen Abstimmung.",
+  "A voter has {n} vote in the whole contest.":
+    "Wer abstimmt, hat {n} Stimme in der ganzen Abstimmung.",
   "A voter has {n} votes for each participant.": "Wer abstimmt, hat {n} Stimmen je Teilnehmer.",
-  "A voter has {n} votes in the whole contest.": "Wer abstimmt, hat {n} Stimmen in der ganzen Abstimmung.",
-  "A voter may vote for a participant without a limit.": "Wer abstimmt, hat beliebig viele Stimmen je Teilnehmer.",
+  "A voter has {n} votes in the whole contest.":
+    "Wer abstimmt, hat {n} Stimmen in der ganzen Abstimmung.",
+  "A voter may vote for a participant without a limit.":
+    "Wer abstimmt, hat beliebig viele Stimmen je Teilnehmer.",
   "A voter rates participants from 0 to {n}.": "Teilnehmer werden von 0 bis {n} bewertet.",
   Acts: "Beiträge",
   "Add an act": "Beitrag hinzufügen",
@@ -61,7 +64,8 @@ export const GERMAN_STUDIO = {
   "New contest": "Neue Abstimmung",
   "New end": "Neues Ende",
   "Nobody has voted in it.": "Niemand hat darin abgestimmt.",
-  "One address has no limit: a hall can vote.": "Eine Adresse hat keine Grenze: Ein Saal kann abstimmen.",
+  "One address has no limit: a hall can vote.":
+    "Eine Adresse hat keine Grenze: Ein Saal kann abstimmen.",
   "One address has {n} vote for each participant: the phones of a hall share it.":
     "Eine Adresse hat {n} Stimme je Teilnehmer: Die Telefone eines Saals teilen sie sich.",
   "One address has {n} votes for each participant: the phones of a hall share them.":
@@ -78,10 +82,12 @@ export const GERMAN_STUDIO = {
   "Preview of a wall": "Vorschau einer Wand",
   "Preview of the voting page": "Vorschau der Abstimmungsseite",
   Rate: "Bewerten",
-  "Really delete “{title}”, {votes}? An operator can restore it.": "„{title}“ wirklich löschen, {votes}? Der Betrieb kann es wiederherstellen.",
+  "Really delete “{title}”, {votes}? An operator can restore it.":
+    "„{title}“ wirklich löschen, {votes}? Der Betrieb kann es wiederherstellen.",
   Release: "Freigeben",
   "Release the result": "Ergebnis freigeben",
-  "Releasing the result needs the permission {name}.": "Zum Freigeben des Ergebnisses braucht es die Berechtigung {name}.",
+  "Releasing the result needs the permission {name}.":
+    "Zum Freigeben des Ergebnisses braucht es die Berechtigung {name}.",
   Remove: "Entfernen",
   Reopen: "Wieder öffnen",
   Rules: "Regeln",
@@ -92,21 +98,27 @@ export const GERMAN_STUDIO = {
   Text: "Text",
   "Text of act {n}": "Text des Beitrags {n}",
   "The contest": "Die Abstimmung",
-  "The contest is in setup: the public does not see it yet.": "Die Abstimmung ist in Vorbereitung: Die Öffentlichkeit sieht sie noch nicht.",
-  "The contest is over: it takes effect with a reopening.": "Die Abstimmung ist vorbei: Es wirkt erst mit einer Wiederöffnung.",
+  "The contest is in setup: the public does not see it yet.":
+    "Die Abstimmung ist in Vorbereitung: Die Öffentlichkeit sieht sie noch nicht.",
+  "The contest is over: it takes effect with a reopening.":
+    "Die Abstimmung ist vorbei: Es wirkt erst mit einer Wiederöffnung.",
   "The contest's page": "Die Seite der Abstimmung",
   "The page uses the public API alone. These lines do the same, with an API key in TALLY_API_KEY:":
     "Die Seite benutzt nur die öffentliche API. Diese Zeilen tun dasselbe, mit einem API-Schlüssel in TALLY_API_KEY:",
   "The public never sees the counts.": "Die Öffentlichkeit sieht die Zahlen nie.",
   "The public sees it at once.": "Die Öffentlichkeit sieht es sofort.",
-  "The public sees the contest. Voting has not begun.": "Die Öffentlichkeit sieht die Abstimmung. Sie hat noch nicht begonnen.",
+  "The public sees the contest. Voting has not begun.":
+    "Die Öffentlichkeit sieht die Abstimmung. Sie hat noch nicht begonnen.",
   "The public sees the counts after the end.": "Die Öffentlichkeit sieht die Zahlen nach dem Ende.",
-  "The public sees the counts while people vote.": "Die Öffentlichkeit sieht die Zahlen, während abgestimmt wird.",
+  "The public sees the counts while people vote.":
+    "Die Öffentlichkeit sieht die Zahlen, während abgestimmt wird.",
   "The result is released": "Das Ergebnis wird freigegeben",
   "The result is released.": "Das Ergebnis ist freigegeben.",
-  "The result stays hidden after the end until you release it.": "Das Ergebnis bleibt nach dem Ende verborgen, bis es freigegeben wird.",
+  "The result stays hidden after the end until you release it.":
+    "Das Ergebnis bleibt nach dem Ende verborgen, bis es freigegeben wird.",
   "The whole contest has no limit for a voter.": "In der ganzen Abstimmung gibt es keine Grenze.",
-  "Those who voted see the counts; all do after the end.": "Wer abgestimmt hat, sieht die Zahlen; nach dem Ende sehen sie alle.",
+  "Those who voted see the counts; all do after the end.":
+    "Wer abgestimmt hat, sieht die Zahlen; nach dem Ende sehen sie alle.",
   "Times are those of this device ({zone}).": "Zeiten sind die dieses Geräts ({zone}).",
   Title: "Titel",
   Vote: "Abstimmen",
@@ -132,17 +144,22 @@ export const GERMAN_STUDIO = {
   "{n} act is not saved yet.": "{n} Beitrag ist noch nicht gespeichert.",
   "{n} acts": "{n} Beiträge",
   "{n} acts are not saved yet.": "{n} Beiträge sind noch nicht gespeichert.",
-  "{votes} no longer count: the total becomes {left}.": "{votes} zählen nicht mehr: Die Summe wird {left}.",
+  "{votes} no longer count: the total becomes {left}.":
+    "{votes} zählen nicht mehr: Die Summe wird {left}.",
   "{votes} were cast in this contest.": "In dieser Abstimmung gab es {votes}.",
   "Before or after clocks are set back": "Vor oder nach der Umstellung der Uhren",
   "Keep mine": "Meines behalten",
   "Ratings of one voter for one participant": "Bewertungen je Teilnehmer von einem Abstimmenden",
-  "Somebody else has changed this, too. Choose what holds, then save again:": "Jemand anderes hat dies auch geändert. Wählen Sie, was gilt, und speichern Sie dann noch einmal:",
-  "Somebody else has changed this, too. It is shown now; press again if it shall be.": "Jemand anderes hat dies auch geändert. Es ist nun zu sehen; drücken Sie noch einmal, wenn es sein soll.",
+  "Somebody else has changed this, too. Choose what holds, then save again:":
+    "Jemand anderes hat dies auch geändert. Wählen Sie, was gilt, und speichern Sie dann noch einmal:",
+  "Somebody else has changed this, too. It is shown now; press again if it shall be.":
+    "Jemand anderes hat dies auch geändert. Es ist nun zu sehen; drücken Sie noch einmal, wenn es sein soll.",
   "Take theirs": "Das andere nehmen",
-  "There is no such time: clocks are set forward then.": "Diese Zeit gibt es nicht: Die Uhren werden dann vorgestellt.",
+  "There is no such time: clocks are set forward then.":
+    "Diese Zeit gibt es nicht: Die Uhren werden dann vorgestellt.",
   "There is nothing to save.": "Es gibt nichts zu speichern.",
   "Write whole numbers, such as 12, 10, 8.": "Schreiben Sie ganze Zahlen, etwa 12, 10, 8.",
   "Yours: {mine}. Theirs: {theirs}.": "Ihres: {mine}. Das andere: {theirs}.",
-  "The key was created, but its text was lost on the way: revoke it, and create another.": "Der Schlüssel wurde angelegt, aber sein Text ging unterwegs verloren: Widerrufen Sie ihn, und legen Sie einen anderen an.",
+  "The key was created, but its text was lost on the way: revoke it, and create another.":
+    "Der Schlüssel wurde angelegt, aber sein Text ging unterwegs verloren: Widerrufen Sie ihn, und legen Sie einen anderen an.",
 };

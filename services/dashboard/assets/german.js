@@ -22,7 +22,8 @@ export const GERMAN = {
     "Alle Abstimmenden, auch solche, deren Stimmen nur später abgelehnten Teilnehmern galten",
   "all, or 192.0.2.0/24": "alle, oder 192.0.2.0/24",
   "an average of {average} from {n}": "durchschnittlich {average} aus {n}",
-  "{first} and {second} are level with {score}.": "{first} und {second} liegen gleichauf mit {score}.",
+  "{first} and {second} are level with {score}.":
+    "{first} und {second} liegen gleichauf mit {score}.",
   "and {n} more": "und {n} weitere",
   Announced: "Angekündigt",
   Anonymous: "Anonym",
@@ -43,7 +44,8 @@ export const GERMAN = {
   "{span} behind": "{span} Rückstand",
   broken: "beschädigt",
   building: "im Aufbau",
-  "built and kept up to date; verify it, then swap it in": "aufgebaut und aktuell; erst prüfen, dann einsetzen",
+  "built and kept up to date; verify it, then swap it in":
+    "aufgebaut und aktuell; erst prüfen, dann einsetzen",
   "Call to vote": "Aufruf",
   Cancel: "Abbrechen",
   "cannot process further records: {command} drops it":
@@ -70,8 +72,10 @@ export const GERMAN = {
     "Korrigiert am {time} durch {by}: {name} ist disqualifiziert, sobald die Abstimmung wieder geöffnet wird",
   "Corrected on {time} by {by}: {name} is withdrawn, once the contest is reopened":
     "Korrigiert am {time} durch {by}: {name} ist zurückgezogen, sobald die Abstimmung wieder geöffnet wird",
-  "Corrected on {time} by {by}: the order is now {now}": "Korrigiert am {time} durch {by}: Die Reihenfolge ist jetzt {now}",
-  "Corrected on {time} by {by}: {name} is now called {now}": "Korrigiert am {time} durch {by}: {name} heißt jetzt {now}",
+  "Corrected on {time} by {by}: the order is now {now}":
+    "Korrigiert am {time} durch {by}: Die Reihenfolge ist jetzt {now}",
+  "Corrected on {time} by {by}: {name} is now called {now}":
+    "Korrigiert am {time} durch {by}: {name} heißt jetzt {now}",
   Countdown: "Countdown",
   "Running order": "Reihenfolge",
   "Counting is {n} vote behind": "{n} Stimme noch nicht gezählt",
@@ -121,11 +125,13 @@ export const GERMAN = {
     "Vor dem Publikum verdeckt bis {time}, außer für Abstimmende",
   "Hidden from the public until the result is released":
     "Für die Öffentlichkeit verborgen, bis das Ergebnis freigegeben wird",
-  "Hidden from the public until they are set to shown": "Vor dem Publikum verdeckt, bis sie freigegeben werden",
+  "Hidden from the public until they are set to shown":
+    "Vor dem Publikum verdeckt, bis sie freigegeben werden",
   Hold: "Anhalten",
   "{n} hour": "{n} Stunde",
   "{n} hours": "{n} Stunden",
-  "If not, screens show the participants without counts.": "Sonst zeigen die Bildschirme die Teilnehmer ohne Zahlen.",
+  "If not, screens show the participants without counts.":
+    "Sonst zeigen die Bildschirme die Teilnehmer ohne Zahlen.",
   "{n} in quarantine": "{n} in Quarantäne",
   "In setup": "In Vorbereitung",
   "In total": "In Summe",
@@ -145,7 +151,8 @@ export const GERMAN = {
   Lead: "Vorsprung",
   Leaders: "Führende",
   "{first} leads with {score}.": "{first} führt mit {score}.",
-  "{first} leads with {score}, {ahead} ahead of {second}.": "{first} führt mit {score}, {ahead} vor {second}.",
+  "{first} leads with {score}, {ahead} ahead of {second}.":
+    "{first} führt mit {score}, {ahead} vor {second}.",
   "{span} left": "noch {span}",
   level: "gleichauf",
   light: "hell",
@@ -267,7 +274,8 @@ export const GERMAN = {
   "Screens show {n} of {all} places.": "Die Bildschirme zeigen {n} von {all} Plätzen.",
   "Screens show all places.": "Die Bildschirme zeigen alle Plätze.",
   "Screens show the counts of {time}.": "Die Bildschirme zeigen die Zahlen von {time}.",
-  "Screens show the participants without counts.": "Die Bildschirme zeigen die Teilnehmer ohne Zahlen.",
+  "Screens show the participants without counts.":
+    "Die Bildschirme zeigen die Teilnehmer ohne Zahlen.",
   "Screens show the present counts.": "Die Bildschirme zeigen die aktuellen Zahlen.",
   Sealed: "Besiegelt",
   "Sealed {time}. SHA-256 of the certificate:": "Besiegelt {time}. SHA-256 des Zertifikats:",
@@ -310,9 +318,12 @@ export const GERMAN = {
   "The result has changed since the reveal began. Press Reveal to begin again.":
     "Das Ergebnis hat sich seit Beginn der Enthüllung geändert. Mit „Enthüllen“ beginnt sie von vorn.",
   "The service cannot be reached.": "Der Dienst ist nicht erreichbar.",
-  "The service cannot be reached. Reload to try again.": "Der Dienst ist nicht erreichbar. Bitte neu laden.",
-  "The service cannot be reached. Try again.": "Der Dienst ist nicht erreichbar. Bitte noch einmal versuchen.",
-  "The service does not answer. Try again.": "Der Dienst antwortet nicht. Bitte noch einmal versuchen.",
+  "The service cannot be reached. Reload to try again.":
+    "Der Dienst ist nicht erreichbar. Bitte neu laden.",
+  "The service cannot be reached. Try again.":
+    "Der Dienst ist nicht erreichbar. Bitte noch einmal versuchen.",
+  "The service does not answer. Try again.":
+    "Der Dienst antwortet nicht. Bitte noch einmal versuchen.",
   "The service does not respond; this page keeps trying.":
     "Der Dienst antwortet nicht; diese Seite versucht es weiter.",
   "The service has ended the connection.": "Der Dienst hat die Verbindung beendet.",
@@ -347,7 +358,8 @@ export const GERMAN = {
     "Stimmen für {names} in Schritten von {step}, der letzte unvollendet; darunter als Tabelle.",
   "Average ratings of {names} over time; the same as a table below.":
     "Durchschnittliche Bewertungen von {names} im Verlauf; darunter als Tabelle.",
-  "Votes of {names} over time; the same as a table below.": "Stimmen für {names} im Verlauf; darunter als Tabelle.",
+  "Votes of {names} over time; the same as a table below.":
+    "Stimmen für {names} im Verlauf; darunter als Tabelle.",
   "Votes per second": "Stimmen pro Sekunde",
   Voting: "Abstimmen",
   "Voting backend": "Abstimmungsserver",

@@ -12,7 +12,10 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Updates the children of `parent` to `items` by `key`: `made(item)` creates, `shown(child, item)` updates each. */
+/**
+ * Updates the children of `parent` to `items` by `key`: `made(item)` creates, `shown(child, item)`
+ * updates each.
+ */
 export function follow(parent, items, key, made, shown) {
   const before = new Map([...parent.children].map((child) => [child.dataset.key, child]));
   items.forEach((item, at) => {

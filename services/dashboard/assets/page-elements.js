@@ -12,7 +12,13 @@ export function write(id, text) {
 /** Returns whether a key press is this command: not typed into a field, and without modifiers. */
 export function isCommand(event, key) {
   const isTyping = event.target.closest?.("input, select, textarea, dialog");
-  return event.key.toLowerCase() === key && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey;
+  return (
+    event.key.toLowerCase() === key &&
+    !isTyping &&
+    !event.ctrlKey &&
+    !event.metaKey &&
+    !event.altKey
+  );
 }
 
 /** Downloads `blob` as a file. */

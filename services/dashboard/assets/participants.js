@@ -1,6 +1,7 @@
 // Titles and pictures, from the stream's `details` events.
 
-const picture = (image) => (image?.key ? `/media/image/${encodeURIComponent(image.key)}?size=thumb` : "");
+const picture = (image) =>
+  image?.key ? `/media/image/${encodeURIComponent(image.key)}?size=thumb` : "";
 
 /** The participants of one contest, and its own title and picture. */
 export class Participants {
@@ -19,7 +20,10 @@ export class Participants {
     this.#people = new Map(
       keys.map((key, order) => {
         const { title: name, image: face, color, running_number: number } = participants[key];
-        return [key, { key, name: name || `No. ${number}`, image: picture(face), color, number, order }];
+        return [
+          key,
+          { key, name: name || `No. ${number}`, image: picture(face), color, number, order },
+        ];
       }),
     );
   }

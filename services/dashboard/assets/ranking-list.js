@@ -22,10 +22,10 @@ export class Ranking {
   }
 
   /**
-   * Shows `rows`: `{key, name, image, rank, count, figure, note, part, colour, isPicked, isWinner, moved}` each; without
-   * ranks and counts while these are hidden, and with `rank` and `isCovered` alone while a reveal covers the place.
-   * `figure` is the main number, `note` stands below it, `part` is that of a full bar; with `values` (a distribution)
-   * each rated row shows them.
+   * Shows `rows`: `{key, name, image, rank, count, figure, note, part, colour, isPicked, isWinner,
+   * moved}` each; without ranks and counts while these are hidden, and with `rank` and `isCovered`
+   * alone while a reveal covers the place. `figure` is the main number, `note` stands below it,
+   * `part` is that of a full bar; with `values` (a distribution) each rated row shows them.
    */
   show(rows) {
     const before = this.#tops();
@@ -43,7 +43,8 @@ export class Ranking {
       if (item === place) place = place.nextElementSibling;
       else this.#list.insertBefore(item, place);
     }
-    if (focused !== document.activeElement && this.#list.contains(focused)) focused.focus({ preventScroll: true });
+    if (focused !== document.activeElement && this.#list.contains(focused))
+      focused.focus({ preventScroll: true });
     if (!still.matches) this.#move(before);
   }
 
@@ -138,8 +139,13 @@ function showValues(place, values) {
     return bar;
   });
   place.replaceChildren(...bars);
-  place.title = values ? Object.entries(values).map(([value, count]) => `${value}: ${number(count)}`).join(", ") : "";
-  if (values) place.setAttribute("aria-label", t("Ratings by value: {list}", { list: place.title }));
+  place.title = values
+    ? Object.entries(values)
+        .map(([value, count]) => `${value}: ${number(count)}`)
+        .join(", ")
+    : "";
+  if (values)
+    place.setAttribute("aria-label", t("Ratings by value: {list}", { list: place.title }));
   else place.removeAttribute("aria-label");
   place.role = values ? "img" : null;
 }

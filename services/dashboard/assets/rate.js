@@ -10,7 +10,8 @@ export class Rate {
   add(votes) {
     const at = performance.now();
     this.#samples.push([at, votes]);
-    while (this.#samples.length > 2 && this.#samples[1][0] < at - MINUTE.window) this.#samples.shift();
+    while (this.#samples.length > 2 && this.#samples[1][0] < at - MINUTE.window)
+      this.#samples.shift();
   }
 
   /** Discards the samples. */

@@ -1,7 +1,8 @@
-// A form of a record sends what its user edited and nothing else, unless somebody else has changed the same meanwhile.
+// A form of a record sends what its user edited and nothing else, unless somebody else has changed
+// the same meanwhile.
 //
-// The form keeps the record that it was filled from. What it cannot show (microseconds, members without a field) is
-// never read back from the page, so it stays as it was.
+// The form keeps the record that it was filled from. What it cannot show (microseconds, members
+// without a field) is never read back from the page, so it stays as it was.
 
 import { isTransient } from "./stream.js";
 
@@ -33,27 +34,37 @@ export function patchOf(changes) {
 export const changesOf = (record, members) =>
   members.map(([path, value]) => ({ path, value, before: memberAt(record, path) }));
 
-/** Returns the changes `{path, value, before}` of members that somebody else has changed to something else. */
+/**
+ * Returns the changes `{path, value, before}` of members that somebody else has changed to
+ * something else.
+ */
 export function conflictsIn(record, changes) {
   const now = ({ path }) => memberAt(record, path);
-  return changes.filter((change) => !isEqual(now(change), change.before) && !isEqual(now(change), change.value));
+  return changes.filter(
+    (change) => !isEqual(now(change), change.before) && !isEqual(now(change), change.value),
+  );
 }
 
 /**
- * Sends changes `{path, value, before}` to a record, unless a member is no more what it was `before`.
+ * Sends changes `{path, value, before}` to a record, unless a member is no more what it was
+ * `before`.
  *
- * `derive(record, etag)` returns the changes to a record that was read. `read()` and `patch(body, etag)` return
- * `{body, etag}`; a `patch` whose record has another version throws an error with status 412: the record is then read,
- * and the changes are sent again. Returns the record as it is now, its entity tag, and the `conflicts`: changes of
- * members that somebody else has changed differently, because of which nothing was sent.
+ * `derive(record, etag)` returns the changes to a record that was read. `read()` and `patch(body,
+ * etag)` return `{body, etag}`; a `patch` whose record has another version throws an error with
+ * status 412: the record is then read, and the changes are sent again. Returns the record as it is
+ * now, its entity tag, and the `conflicts`: changes of members that somebody else has changed
+ * differently, because of which nothing was sent.
  */
 export async function send(derive, { record, etag }, { read, patch }) {
   let seen = { body: record, etag };
   for (let attempt = 1; ; attempt += 1) {
     if (!seen.etag) seen = await read();
-    const open = derive(seen.body, seen.etag).filter(({ path, value }) => !isEqual(memberAt(seen.body, path), value));
+    const open = derive(seen.body, seen.etag).filter(
+      ({ path, value }) => !isEqual(memberAt(seen.body, path), value),
+    );
     const conflicts = conflictsIn(seen.body, open);
-    if (open.length === 0 || conflicts.length > 0) return { record: seen.body, etag: seen.etag, conflicts };
+    if (open.length === 0 || conflicts.length > 0)
+      return { record: seen.body, etag: seen.etag, conflicts };
     try {
       const saved = await patch(patchOf(open), seen.etag);
       return { record: saved.body, etag: saved.etag, conflicts: [] };
@@ -67,10 +78,11 @@ export async function send(derive, { record, etag }, { read, patch }) {
 /**
  * What a form shows of a record, and what its user made of it.
  *
- * `fields` are by name `{path, text, value, proposal, isUsed}`: `text(member)` is what the field shows of the record's
- * member, `value(text, member)` the member that an edited text means, and `isUsed(texts)` whether the field applies, such as
- * to this kind of vote. `proposal` is what a field shows of a new record, or once it applies, if the record has no such
- * member. Of a new record (null) all fields that apply are sent.
+ * `fields` are by name `{path, text, value, proposal, isUsed}`: `text(member)` is what the field
+ * shows of the record's member, `value(text, member)` the member that an edited text means, and
+ * `isUsed(texts)` whether the field applies, such as to this kind of vote. `proposal` is what a
+ * field shows of a new record, or once it applies, if the record has no such member. Of a new
+ * record (null) all fields that apply are sent.
  */
 export class RecordForm {
   #fields;
@@ -109,24 +121,40 @@ export class RecordForm {
 
   /** The names of the fields that the user has edited. */
   get edited() {
-    return this.names.filter((name) => this.#isEdited(name) && (this.#fields[name].isUsed?.(this.#texts) ?? true));
+    return this.names.filter(
+      (name) => this.#isEdited(name) && (this.#fields[name].isUsed?.(this.#texts) ?? true),
+    );
   }
 
   /** The changes to send. */
   get changes() {
     return this.edited.map((name) => {
       const { path, value } = this.#fields[name];
-      return { name, path, value: value(this.#texts[name], memberAt(this.record, path)), before: this.#before[name] };
+      return {
+        name,
+        path,
+        value: value(this.#texts[name], memberAt(this.record, path)),
+        before: this.#before[name],
+      };
     });
   }
 
-  /** The edited members that somebody else has changed to something else: `{name, text, theirs}`. */
+  /**
+   * The edited members that somebody else has changed to something else: `{name, text, theirs}`.
+   */
   get conflicts() {
     const textOf = ({ name, path }) => this.#fields[name].text(memberAt(this.record, path));
-    return conflictsIn(this.record, this.changes).map((change) => ({ name: change.name, text: this.#texts[change.name], theirs: textOf(change) }));
+    return conflictsIn(this.record, this.changes).map((change) => ({
+      name: change.name,
+      text: this.#texts[change.name],
+      theirs: textOf(change),
+    }));
   }
 
-  /** Takes over a record that was read or written elsewhere: edited fields stay. Returns the names of those that changed. */
+  /**
+   * Takes over a record that was read or written elsewhere: edited fields stay. Returns the names
+   * of those that changed.
+   */
   follow(record, etag) {
     const edited = new Set(this.names.filter((name) => this.#isEdited(name)));
     Object.assign(this, { record, etag });
@@ -169,13 +197,18 @@ export class RecordForm {
   /**
    * Creates the record by `post(body)`, which returns `{body, etag}`.
    *
-   * Until that is answered, all attempts have the same body, whatever is edited meanwhile: so one record is made.
+   * Until that is answered, all attempts have the same body, whatever is edited meanwhile: so one
+   * record is made.
    */
   async create(post) {
     this.#creation ??= { body: patchOf(this.changes), texts: this.texts };
     try {
       const { body, etag } = await post(this.#creation.body);
-      this.#sent(this.names.map((name) => ({ name })), this.#creation.texts, body);
+      this.#sent(
+        this.names.map((name) => ({ name })),
+        this.#creation.texts,
+        body,
+      );
       this.follow(body, etag);
     } catch (error) {
       if (error.status && !isTransient(error.status)) this.#creation = null;
@@ -204,7 +237,9 @@ export class RecordForm {
   #settle(name) {
     const { path, text, proposal, isUsed } = this.#fields[name];
     const member = memberAt(this.record, path);
-    const isOpen = this.record === null || (isUsed !== undefined && !isUsed(this.#shown) && isEqual(member ?? [], []));
+    const isOpen =
+      this.record === null ||
+      (isUsed !== undefined && !isUsed(this.#shown) && isEqual(member ?? [], []));
     this.#before[name] = member;
     this.#shown[name] = this.record === null ? null : text(member);
     this.#texts[name] = isOpen && proposal !== undefined ? proposal : text(member);

@@ -19,12 +19,19 @@ export async function write(method, path, body, given = {}) {
   const content = isForm || method !== "POST" ? "" : `${path} ${JSON.stringify(body)}`;
   if (content && !unanswered.has(content)) unanswered.set(content, newId());
   const headers = content ? { "Idempotency-Key": unanswered.get(content), ...given } : given;
-  const options = { method, headers: isForm || body === undefined ? headers : { "Content-Type": "application/json", ...headers } };
+  const options = {
+    method,
+    headers:
+      isForm || body === undefined ? headers : { "Content-Type": "application/json", ...headers },
+  };
   if (body !== undefined) options.body = isForm ? body : JSON.stringify(body);
   listener(method, path, body, headers);
   const answer = await open(path, options);
   unanswered.delete(content);
-  return { body: answer.status === 204 ? null : await answer.json(), etag: answer.headers.get("ETag") };
+  return {
+    body: answer.status === 204 ? null : await answer.json(),
+    etag: answer.headers.get("ETag"),
+  };
 }
 
 /** Returns the JSON of a read, and its entity tag. */
@@ -48,5 +55,7 @@ export const said = (error) => {
 
 /** A random id; `crypto.randomUUID` is missing on pages over plain HTTP. */
 function newId() {
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) =>
+    byte.toString(16).padStart(2, "0"),
+  ).join("");
 }

@@ -4,7 +4,8 @@ const SECOND_MS = 1_000;
 
 /** A clock that follows the service's; `device` is the device's own, in ms. */
 export class ServiceClock {
-  #ahead = null; // how far the service's clock is ahead of the device's, in ms; null before the first answer
+  /** How far the service's clock is ahead of the device's, in ms; null before the first answer. */
+  #ahead = null;
   #device;
 
   constructor(device = () => Date.now()) {
@@ -21,7 +22,10 @@ export class ServiceClock {
     this.#ahead = Date.parse(time) - this.#device();
   }
 
-  /** Takes over the header `Date` of an answer, in whole seconds; `sent` is the request's time by the device's clock. */
+  /**
+   * Takes over the header `Date` of an answer, in whole seconds; `sent` is the request's time by
+   * the device's clock.
+   */
   hear(date, sent) {
     const time = Date.parse(date ?? "");
     if (Number.isNaN(time)) return;

@@ -5,7 +5,10 @@ import { t } from "./texts.js";
 
 const SESSION = "/dashboard/session";
 
-/** An error response; `problem` is its body (RFC 9457), if any, and `retryAfter` the wait (s) that it asks for. */
+/**
+ * An error response; `problem` is its body (RFC 9457), if any, and `retryAfter` the wait (s) that
+ * it asks for.
+ */
 export class Refused extends Error {
   constructor(status, problem, retryAfter = 0) {
     super(problem.detail ?? `The service responded with status ${status}.`);
@@ -56,7 +59,10 @@ export async function end() {
   await fetch(SESSION, { method: "DELETE" });
 }
 
-/** Shows the log-in until a session has begun, with the reason why one is needed; concurrent calls share it. */
+/**
+ * Shows the log-in until a session has begun, with the reason why one is needed; concurrent calls
+ * share it.
+ */
 export function logIn(reason = "") {
   asking ??= new Promise((resolve) => {
     const dialog = document.getElementById("log-in");
@@ -64,14 +70,21 @@ export function logIn(reason = "") {
     const error = document.getElementById("log-in-error");
     // an expired cookie, which browsers do not send, is the same to the service as none at all
     const isExpired = hadSession && reason.startsWith("Send the API key");
-    error.textContent = isExpired ? t("Your session has ended. Log in again.") : reason.startsWith("Send the API key") ? "" : reason;
+    error.textContent = isExpired
+      ? t("Your session has ended. Log in again.")
+      : reason.startsWith("Send the API key")
+        ? ""
+        : reason;
     const submitted = async (event) => {
       event.preventDefault();
       error.textContent = "";
       try {
         await begin({ api_key: form.elements.api_key.value.trim() });
       } catch (failure) {
-        error.textContent = failure instanceof Refused ? failure.message : t("The service does not answer. Try again.");
+        error.textContent =
+          failure instanceof Refused
+            ? failure.message
+            : t("The service does not answer. Try again.");
         form.elements.api_key.select();
         return;
       }

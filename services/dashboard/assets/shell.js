@@ -35,7 +35,10 @@ export async function start() {
 function warn() {
   const isNear = expires > 0 && expires - clock.now() < WARN_MS;
   element("session-ends").hidden = !isNear;
-  if (isNear) element("session-time").textContent = t("Your session ends at {time}.", { time: time(expires) });
+  if (isNear)
+    element("session-time").textContent = t("Your session ends at {time}.", {
+      time: time(expires),
+    });
 }
 
 async function renew() {
@@ -66,7 +69,8 @@ element("log-out").addEventListener("click", async () => {
   location.assign("/dashboard");
 });
 element("renew").addEventListener("click", renew);
-for (const [value, name] of Object.entries(LANGUAGES)) element("language").append(new Option(name, value, false, value === language));
+for (const [value, name] of Object.entries(LANGUAGES))
+  element("language").append(new Option(name, value, false, value === language));
 element("language").addEventListener("change", ({ target }) => choose(target.value));
 translate();
 showTheme();

@@ -1,18 +1,26 @@
-// Server-sent events over fetch. An EventSource closes for good at the first response that is an error, cannot tell a
-// lost session from a lost connection, and does not notice a dead one, which sends no pings.
+// Server-sent events over fetch. An EventSource closes for good at the first response that is an
+// error, cannot tell a lost session from a lost connection, and does not notice a dead one, which
+// sends no pings.
 
 const SILENCE_MS = 22_000; // pings come every 15 s
 const STEADY_MS = 5_000; // a stream that lasted so long was no failure
 
 /**
- * Reads events until the stream ends with `gone`; `open(options)` requests it and returns the response.
+ * Reads events until the stream ends with `gone`; `open(options)` requests it and returns the
+ * response.
  *
- * Calls `received(event, data)` for each event with parsed data, `alive()` for each event or ping, `connected()` after
- * connecting, and `lost(why)` after losing the connection: "ended", "unreachable" or "offline". Connects again by itself,
- * with the version received last, after pauses from `first` to `longest` ms. Throws what `open` throws with a `status`
- * that trying again does not help; an error's `retryAfter` (s) makes a pause longer. Returns when `signal` is aborted.
+ * Calls `received(event, data)` for each event with parsed data, `alive()` for each event or ping,
+ * `connected()` after connecting, and `lost(why)` after losing the connection: "ended",
+ * "unreachable" or "offline". Connects again by itself, with the version received last, after
+ * pauses from `first` to `longest` ms. Throws what `open` throws with a `status` that trying again
+ * does not help; an error's `retryAfter` (s) makes a pause longer. Returns when `signal` is
+ * aborted.
  */
-export async function listen(open, { received, alive = () => {}, connected = () => {}, lost = () => {} }, { first = 200, longest = 5_000, signal } = {}) {
+export async function listen(
+  open,
+  { received, alive = () => {}, connected = () => {}, lost = () => {} },
+  { first = 200, longest = 5_000, signal } = {},
+) {
   let version = null;
   let retry = 2_000;
   let failures = 0;
@@ -52,7 +60,9 @@ export async function listen(open, { received, alive = () => {}, connected = () 
   }
 }
 
-/** Hands an event to the page; an error of the page's own is reported, and does not end the stream. */
+/**
+ * Hands an event to the page; an error of the page's own is reported, and does not end the stream.
+ */
 function handed(received, name, data) {
   try {
     received(name, data);
@@ -66,7 +76,10 @@ function handed(received, name, data) {
 /** Returns whether a request with this response's status may succeed later without any change. */
 export const isTransient = (status) => status >= 500 || [408, 425, 429].includes(status);
 
-/** Returns the pause (ms) after so many failures in a row: longer each time, and another one for each page. */
+/**
+ * Returns the pause (ms) after so many failures in a row: longer each time, and another one for
+ * each page.
+ */
 export function waitOf(failures, retry, { first, longest }, random = Math.random) {
   const most = failures === 0 ? first : Math.min(retry * 2 ** (failures - 1), longest);
   return most * (0.5 + random() / 2);
@@ -87,7 +100,10 @@ function pause(ms, signal) {
   });
 }
 
-/** Yields the events of a body; calls `cut` if nothing, not even a ping, is received for `SILENCE_MS`. */
+/**
+ * Yields the events of a body; calls `cut` if nothing, not even a ping, is received for
+ * `SILENCE_MS`.
+ */
 async function* events(body, cut) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";

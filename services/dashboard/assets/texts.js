@@ -1,4 +1,5 @@
-// Texts in the chosen language. Pages and modules are written in English; `german.js` has the German texts.
+// Texts in the chosen language. Pages and modules are written in English; `german.js` has the
+// German texts.
 
 import { GERMAN } from "./german.js";
 import { GERMAN_STUDIO } from "./german-studio.js";
@@ -8,17 +9,23 @@ export const LANGUAGES = { en: "English", de: "Deutsch" };
 
 const ATTRIBUTES = ["aria-label", "placeholder", "title"];
 
-/** The chosen language: of the address, of this browser, of the deployment, or the browser's own. */
-export const language = [
-  new URLSearchParams(location.search).get("lang"),
-  stored(),
-  document.documentElement.dataset.language,
-  ...navigator.languages.map((each) => each.split("-")[0]),
-].find((each) => each in TEXTS) ?? "en";
+/**
+ * The chosen language: of the address, of this browser, of the deployment, or the browser's own.
+ */
+export const language =
+  [
+    new URLSearchParams(location.search).get("lang"),
+    stored(),
+    document.documentElement.dataset.language,
+    ...navigator.languages.map((each) => each.split("-")[0]),
+  ].find((each) => each in TEXTS) ?? "en";
 
 /** Returns a text in the chosen language, with `values` in place of the names in braces. */
 export function t(text, values = {}) {
-  return (TEXTS[language][text] ?? text).replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+  return (TEXTS[language][text] ?? text).replace(
+    /\{(\w+)\}/g,
+    (whole, name) => values[name] ?? whole,
+  );
 }
 
 /** Marks a text that `t` translates later. */
@@ -46,7 +53,8 @@ export function translate() {
     if (text) node.data = node.data.replace(text, () => t(text));
   }
   for (const name of ATTRIBUTES)
-    for (const element of document.querySelectorAll(`[${name}]`)) element.setAttribute(name, t(element.getAttribute(name)));
+    for (const element of document.querySelectorAll(`[${name}]`))
+      element.setAttribute(name, t(element.getAttribute(name)));
 }
 
 function stored() {

@@ -1,4 +1,5 @@
-// A field of a local time, whose hour may occur twice or never in the night in which clocks are set.
+// A field of a local time, whose hour may occur twice or never in the night in which clocks are
+// set.
 
 import { make } from "./keyed-elements.js";
 import { localText, momentsOf, offsetText } from "./local-time.js";
@@ -18,7 +19,9 @@ export class TimeField {
   /** The moment in UTC, as an ISO text; "" without one. */
   get moment() {
     const moments = momentsOf(this.#input.value);
-    return moments.length === 0 ? "" : new Date(moments[this.#choice.selectedIndex] ?? moments[0]).toISOString();
+    return moments.length === 0
+      ? ""
+      : new Date(moments[this.#choice.selectedIndex] ?? moments[0]).toISOString();
   }
 
   set moment(text) {
@@ -30,11 +33,18 @@ export class TimeField {
   #offer(chosen) {
     const moments = momentsOf(this.#input.value);
     const never = this.#input.value && moments.length === 0;
-    this.#input.setCustomValidity(never ? t("There is no such time: clocks are set forward then.") : "");
+    this.#input.setCustomValidity(
+      never ? t("There is no such time: clocks are set forward then.") : "",
+    );
     const isOpen = moments.length > 1;
-    const at = Math.max(0, moments.includes(chosen) ? moments.indexOf(chosen) : this.#choice.selectedIndex);
+    const at = Math.max(
+      0,
+      moments.includes(chosen) ? moments.indexOf(chosen) : this.#choice.selectedIndex,
+    );
     this.#choice.hidden = !isOpen;
-    this.#choice.replaceChildren(...(isOpen ? moments.map((moment) => new Option(offsetText(moment))) : []));
+    this.#choice.replaceChildren(
+      ...(isOpen ? moments.map((moment) => new Option(offsetText(moment))) : []),
+    );
     if (isOpen) this.#choice.selectedIndex = at;
   }
 }

@@ -9,7 +9,7 @@ import services.dashboard
 
 HERE: Final = Path(services.dashboard.__file__).parent
 USED: Final = re.compile(r'\b(?:t|mark)\(\s*"((?:[^"\\]|\\.)*)"')
-CHOSEN: Final = re.compile(r'\bt\([^"()]*\? "([^"]+)" : "([^"]+)"')
+CHOSEN: Final = re.compile(r'\bt\([^"()]*\?\s+"([^"]+)"\s+:\s+"([^"]+)"')
 KEY: Final = re.compile(r'^  (?:"((?:[^"\\]|\\.)*)"|([A-Za-z]\w*)):', re.MULTILINE)
 SAME: Final = {"Tallykeeper", "CSV", "PNG", "kbd", "results:read", "content:write", "JavaScript"} | {
     f"Top {number}" for number in (10, 25, 100)

@@ -21,16 +21,22 @@ export class ChartPanel {
   #followsLeaders = true;
   #mode = "total";
 
-  /** `options` has `counts()`, `now()`, and `changed()`, called after another choice of participants. */
+  /**
+   * `options` has `counts()`, `now()`, and `changed()`, called after another choice of
+   * participants.
+   */
   constructor(past, people, options) {
     this.#past = past;
     this.#people = people;
     this.#options = options;
-    for (const button of document.querySelectorAll("[data-mode]")) button.addEventListener("click", () => this.#setMode(button));
+    for (const button of document.querySelectorAll("[data-mode]"))
+      button.addEventListener("click", () => this.#setMode(button));
     for (const button of document.querySelectorAll("[data-zoom]"))
       button.addEventListener("click", () => this.#chart.zoom(button.dataset.zoom));
     element("leaders").addEventListener("click", () => this.#followLeaders());
-    element("chart-table").closest("details").addEventListener("toggle", () => this.draw());
+    element("chart-table")
+      .closest("details")
+      .addEventListener("toggle", () => this.draw());
     document.documentElement.addEventListener("theme", () => this.redraw());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
   }
@@ -41,7 +47,9 @@ export class ChartPanel {
 
   /** Takes over the participants in order: the leaders may be others. */
   follow(places) {
-    this.#shown = this.#followsLeaders ? places.slice(0, LEADERS).map((place) => place.key) : [...this.#picks];
+    this.#shown = this.#followsLeaders
+      ? places.slice(0, LEADERS).map((place) => place.key)
+      : [...this.#picks];
     this.#past.want(this.#shown);
   }
 
@@ -72,13 +80,24 @@ export class ChartPanel {
   draw() {
     const counts = this.#options.counts();
     const count = (key) => (key ? counts.participants[key]?.count : counts.count);
-    const series = counts && this.#past.series(count, (key) => counts.participants[key]?.rating.average ?? null, this.#options.now());
+    const series =
+      counts &&
+      this.#past.series(
+        count,
+        (key) => counts.participants[key]?.rating.average ?? null,
+        this.#options.now(),
+      );
     if (!series) return;
     const isStepped = this.#mode === "step";
     const values = isStepped ? series.step : series.total;
     const lines = this.#shown
       .filter((key) => values.has(key))
-      .map((key) => ({ key, name: this.#people.of(key).name, colour: colourOf(this.#people.of(key)), values: values.get(key) }));
+      .map((key) => ({
+        key,
+        name: this.#people.of(key).name,
+        colour: colourOf(this.#people.of(key)),
+        values: values.get(key),
+      }));
     if (lines.length === 0 && counts.count > 0) return;
     const isAverage = counts.contest_type === "rating" && !isStepped;
     this.#chart.draw(series.times, lines, isStepped, isAverage ? words.precise : words.number);
@@ -86,18 +105,30 @@ export class ChartPanel {
     const step = minutes < 60 ? words.plural(minutes, MINUTES) : words.plural(minutes / 60, HOURS);
     const names = lines.map((line) => line.name).join(", ") || t("nobody");
     const says = isStepped
-      ? t("Votes of {names} in steps of {step}, the last one unfinished; the same as a table below.", { names, step })
+      ? t(
+          "Votes of {names} in steps of {step}, the last one unfinished; the same as a table below.",
+          { names, step },
+        )
       : isAverage
         ? t("Average ratings of {names} over time; the same as a table below.", { names })
         : t("Votes of {names} over time; the same as a table below.", { names });
     write("chart-says", says);
-    write("chart-zone", isStepped ? t("Steps of {step}, the last one (dashed) unfinished. Times in {zone}.", { step, zone: words.zone() }) : t("Times in {zone}.", { zone: words.zone() }));
+    write(
+      "chart-zone",
+      isStepped
+        ? t("Steps of {step}, the last one (dashed) unfinished. Times in {zone}.", {
+            step,
+            zone: words.zone(),
+          })
+        : t("Times in {zone}.", { zone: words.zone() }),
+    );
     if (element("chart-table").closest("details").open) this.#chart.fillTable(isStepped);
   }
 
   #setMode(button) {
     this.#mode = button.dataset.mode;
-    for (const each of document.querySelectorAll("[data-mode]")) each.setAttribute("aria-pressed", each === button);
+    for (const each of document.querySelectorAll("[data-mode]"))
+      each.setAttribute("aria-pressed", each === button);
     this.draw();
   }
 

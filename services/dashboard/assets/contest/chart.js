@@ -1,4 +1,5 @@
-// Time series chart, drawn by uPlot (a global of its script), with the same data as an accessible table.
+// Time series chart, drawn by uPlot (a global of its script), with the same data as an accessible
+// table.
 
 import { language, t } from "../texts.js";
 import { compact, date, number, time } from "../formatting.js";
@@ -25,15 +26,18 @@ export class Chart {
   }
 
   /**
-   * Draws `lines` (`{key, name, colour, values}`) over `times`, of the same length; `isStepped` for votes per step, of
-   * which the last one is unfinished, and dashed. Lines that share a colour differ in their dashes. `format` writes a
-   * value.
+   * Draws `lines` (`{key, name, colour, values}`) over `times`, of the same length; `isStepped` for
+   * votes per step, of which the last one is unfinished, and dashed. Lines that share a colour
+   * differ in their dashes. `format` writes a value.
    */
   draw(times, lines, isStepped, format = number) {
     this.#format = (value) => (value === null ? "–" : format(value));
     this.#times = times;
     this.#lines = lines;
-    const shape = JSON.stringify([isStepped, lines.map((line) => [line.key, line.name, line.colour])]);
+    const shape = JSON.stringify([
+      isStepped,
+      lines.map((line) => [line.key, line.name, line.colour]),
+    ]);
     if (shape !== this.#shown) {
       this.#shown = shape;
       this.#make(isStepped);
@@ -104,13 +108,18 @@ export class Chart {
       for (const line of this.#lines) {
         const cell = row.insertCell();
         cell.className = "number";
-        cell.textContent = this.#format(isStepped ? sum(line.values, at - every + 1, at) : line.values[at]);
+        cell.textContent = this.#format(
+          isStepped ? sum(line.values, at - every + 1, at) : line.values[at],
+        );
       }
     }
     this.#table.replaceChildren(head, body);
   }
 
-  /** Returns the values to plot; of steps the finished ones, then the unfinished one with that before it. */
+  /**
+   * Returns the values to plot; of steps the finished ones, then the unfinished one with that
+   * before it.
+   */
   #columns(isStepped) {
     if (!isStepped) return this.#lines.map((line) => line.values);
     const last = this.#times.length - 1;
@@ -132,26 +141,49 @@ export class Chart {
     const { left = -10, top = -10 } = this.#plot?.cursor ?? {};
     this.#plot?.destroy();
     const style = getComputedStyle(this.#place);
-    const [ink, line] = [colour(this.#place, "var(--ink-soft)"), colour(this.#place, "var(--line)")];
+    const [ink, line] = [
+      colour(this.#place, "var(--ink-soft)"),
+      colour(this.#place, "var(--line)"),
+    ];
     const size = parseFloat(style.fontSize);
     const font = `${0.8 * size}px ${style.fontFamily}`;
-    const axis = { stroke: ink, font, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1, size: 4 } };
+    const axis = {
+      stroke: ink,
+      font,
+      grid: { stroke: line, width: 1 },
+      ticks: { stroke: line, width: 1, size: 4 },
+    };
     const width = Math.max(1.5, size / 8);
     this.#plot = new uPlot(
       {
         ...this.#size(),
         legend: { show: false },
         padding: [size / 2, 1.5 * size, 0, 0],
-        cursor: { drag: { x: true, y: false, setScale: false }, points: { size: size / 2 }, bind: { dblclick: () => () => this.zoom("all") } },
-        scales: { x: { time: true }, y: { range: (_, low, high) => [Math.min(0, low), Math.max(high * 1.05, 1)] } },
+        cursor: {
+          drag: { x: true, y: false, setScale: false },
+          points: { size: size / 2 },
+          bind: { dblclick: () => () => this.zoom("all") },
+        },
+        scales: {
+          x: { time: true },
+          y: { range: (_, low, high) => [Math.min(0, low), Math.max(high * 1.05, 1)] },
+        },
         axes: [
           { ...axis, space: 5.5 * size, size: 2.2 * size, gap: size / 2, values: clockTicks },
-          { ...axis, size: 4 * size, space: 2.5 * size, gap: size / 3, values: (_, ticks) => wholeTicks(ticks) },
+          {
+            ...axis,
+            size: 4 * size,
+            space: 2.5 * size,
+            gap: size / 3,
+            values: (_, ticks) => wholeTicks(ticks),
+          },
         ],
         series: [
           {},
           ...this.#lines.flatMap((each, at) => {
-            const twins = this.#lines.slice(0, at).filter((other) => other.colour === each.colour).length;
+            const twins = this.#lines
+              .slice(0, at)
+              .filter((other) => other.colour === each.colour).length;
             const line = {
               label: each.name,
               stroke: colour(this.#place, each.colour),
@@ -160,7 +192,9 @@ export class Chart {
               paths: isStepped ? uPlot.paths.stepped({ align: -1 }) : undefined,
               dash: twins ? [4 * width, 2 * width * twins] : undefined,
             };
-            return isStepped ? [line, { ...line, dash: [width, 2 * width], points: { show: false } }] : [line];
+            return isStepped
+              ? [line, { ...line, dash: [width, 2 * width], points: { show: false } }]
+              : [line];
           }),
         ],
         hooks: {
@@ -205,7 +239,10 @@ export class Chart {
   }
 
   #size() {
-    return { width: Math.max(200, this.#place.clientWidth), height: Math.max(140, this.#place.clientHeight) };
+    return {
+      width: Math.max(200, this.#place.clientWidth),
+      height: Math.max(140, this.#place.clientHeight),
+    };
   }
 
   #fit() {
@@ -219,7 +256,10 @@ function wholeTicks(ticks) {
   return ticks.map((tick) => (Number.isInteger(tick) ? texts.shift() : ""));
 }
 
-/** Formats times of day, with the date at the start of a day; a label equal to the one before is left out. */
+/**
+ * Formats times of day, with the date at the start of a day; a label equal to the one before is
+ * left out.
+ */
 function clockTicks(_, ticks) {
   let before = "";
   const labels = ticks.map((tick) => {
@@ -227,7 +267,11 @@ function clockTicks(_, ticks) {
     const day = at.toLocaleDateString(language, { month: "short", day: "numeric" });
     const isNew = before !== "" && before !== day;
     before = day;
-    const clock = at.toLocaleTimeString(language, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+    const clock = at.toLocaleTimeString(language, {
+      hour: "2-digit",
+      minute: "2-digit",
+      hourCycle: "h23",
+    });
     return isNew || ticks.at(-1) - ticks[0] > 3 * 86400 ? day : at.getSeconds() ? time(at) : clock;
   });
   return labels.map((label, at) => (label === labels[at - 1] ? "" : label));

@@ -1,4 +1,5 @@
-// The live page of a contest, and the control desk of its show: the stream's events update `state`, and `render` shows it.
+// The live page of a contest, and the control desk of its show: the stream's events update `state`,
+// and `render` shows it.
 
 import { Announcements } from "./screen-reader.js";
 import { saveCsv, savePng } from "./export.js";
@@ -48,13 +49,25 @@ const people = new Participants();
 const movement = new Movement();
 const announcements = new Announcements();
 const past = new History(KEY, () => panel.draw());
-const panel = new ChartPanel(past, people, { counts: () => state.latest, now: () => clock.now(), changed: render });
+const panel = new ChartPanel(past, people, {
+  counts: () => state.latest,
+  now: () => clock.now(),
+  changed: render,
+});
 const ranking = new Ranking(element("ranking"), (key) => panel.pick(key));
-const sources = new Sources(element("sources"), element("sources-of"), (key) => people.of(key).name);
+const sources = new Sources(
+  element("sources"),
+  element("sources-of"),
+  (key) => people.of(key).name,
+);
 
 const places = () => (state.latest ? placesOf(state.latest, (key) => people.of(key).order) : []);
 const isPresenter = parameter("view") === "presenter";
-const desk = new ShowDesk(PATH, { places, nameOf: (key) => people.of(key).name, isReadOnly: isPresenter });
+const desk = new ShowDesk(PATH, {
+  places,
+  nameOf: (key) => people.of(key).name,
+  isReadOnly: isPresenter,
+});
 
 function render() {
   pending ||= setTimeout(() => {
@@ -70,7 +83,8 @@ function render() {
     showRanking(found);
     sources.show(state.latest);
     panel.draw();
-    if (state.latest) announcements.say(found, state.latest, (key) => people.of(key).name, state.standing?.final);
+    if (state.latest)
+      announcements.say(found, state.latest, (key) => people.of(key).name, state.standing?.final);
   }, RENDER_MS);
 }
 
@@ -108,7 +122,12 @@ function showSeal() {
   const { seal } = people;
   element("sealed").hidden = !seal;
   if (!seal) return;
-  write("sealed-at", t("Sealed {time}. SHA-256 of the certificate:", { time: words.date(Date.parse(seal.sealed_at)) }));
+  write(
+    "sealed-at",
+    t("Sealed {time}. SHA-256 of the certificate:", {
+      time: words.date(Date.parse(seal.sealed_at)),
+    }),
+  );
   write("sealed-sha256", seal.sha256);
   element("sealed-file").href = `${PATH}/certificate`;
 }
@@ -117,28 +136,52 @@ function showSeal() {
 function showRunningOrder() {
   const list = element("running-order");
   list.hidden = !isPresenter || state.standing?.show.state === "reveal";
-  if (!list.hidden) follow(list, people.all, (person) => person.key, () => make("li"), (line, person) => setText(line, person.name));
+  if (!list.hidden)
+    follow(
+      list,
+      people.all,
+      (person) => person.key,
+      () => make("li"),
+      (line, person) => setText(line, person.name),
+    );
 }
 
 const CORRECTED = {
   title: mark("Corrected on {time} by {by}: {name} is now called {now}"),
   running_order: mark("Corrected on {time} by {by}: the order is now {now}"),
-  approved: mark("Corrected on {time} by {by}: {name} is admitted again, once the contest is reopened"),
+  approved: mark(
+    "Corrected on {time} by {by}: {name} is admitted again, once the contest is reopened",
+  ),
   pending: mark("Corrected on {time} by {by}: {name} is withdrawn, once the contest is reopened"),
-  rejected: mark("Corrected on {time} by {by}: {name} is disqualified, once the contest is reopened"),
+  rejected: mark(
+    "Corrected on {time} by {by}: {name} is disqualified, once the contest is reopened",
+  ),
 };
 
-/** Titles, statuses and the order, where they were changed after the end, beside those that people voted for. */
+/**
+ * Titles, statuses and the order, where they were changed after the end, beside those that people
+ * voted for.
+ */
 function showCorrections() {
   const list = element("corrections");
   list.hidden = !people.corrections.length;
-  const lines = people.corrections.map(({ participant_key: key, member, title, after, corrected, corrected_by: by }) => {
-    const line = document.createElement("li");
-    const name = key === null ? people.title || KEY : title || people.of(key).name;
-    const now = member === "running_order" ? after.map((act) => people.of(act).name).join(", ") : (after ?? "–");
-    line.textContent = t(CORRECTED[member] ?? CORRECTED[after], { time: words.date(Date.parse(corrected)), by: by ?? "–", name, now });
-    return line;
-  });
+  const lines = people.corrections.map(
+    ({ participant_key: key, member, title, after, corrected, corrected_by: by }) => {
+      const line = document.createElement("li");
+      const name = key === null ? people.title || KEY : title || people.of(key).name;
+      const now =
+        member === "running_order"
+          ? after.map((act) => people.of(act).name).join(", ")
+          : (after ?? "–");
+      line.textContent = t(CORRECTED[member] ?? CORRECTED[after], {
+        time: words.date(Date.parse(corrected)),
+        by: by ?? "–",
+        name,
+        now,
+      });
+      return line;
+    },
+  );
   list.replaceChildren(...lines);
 }
 
@@ -150,7 +193,11 @@ function showFigures(found) {
   write("count", counts ? words.number(counts.count) : "–");
   write("unique", counts ? words.number(counts.unique_voter_count) : "–");
   write("anonymous", counts ? words.number(counts.anonymous_voter_count) : "–");
-  if (counts) element("anonymous").title = words.share(counts.anonymous_voter_count, counts.unique_voter_count);
+  if (counts)
+    element("anonymous").title = words.share(
+      counts.anonymous_voter_count,
+      counts.unique_voter_count,
+    );
   const leads = first && second && first.count > 0;
   write("lead", leads ? ahead(first, second, counts) : "–");
   write("leader", leads ? (second.rank === 1 ? t("level") : people.of(first.key).name) : "");
@@ -166,13 +213,22 @@ function showClock() {
   const isCounting = state.link === "live" && !isLate(state);
   const [second, minute] = isCounting ? [rate.perSecond, rate.perMinute] : [null, null];
   write("rate", second === null ? "–" : words.decimal(second));
-  write("per-minute", minute === null ? "" : t("{n} a minute", { n: words.number(Math.round(minute)) }));
+  write(
+    "per-minute",
+    minute === null ? "" : t("{n} a minute", { n: words.number(Math.round(minute)) }),
+  );
 }
 
-/** Returns all rows of the ranking; while counts are hidden, participants in running order without any. */
+/**
+ * Returns all rows of the ranking; while counts are hidden, participants in running order without
+ * any.
+ */
 function rowsOf(found) {
   const counts = state.latest;
-  if (!counts) return state.standing?.hidden ? people.all.map((person) => ({ ...person, colour: colourOf(person) })) : [];
+  if (!counts)
+    return state.standing?.hidden
+      ? people.all.map((person) => ({ ...person, colour: colourOf(person) }))
+      : [];
   movement.update(found);
   const hasVotes = found.some((place) => place.count > 0); // before the first vote nobody is first
   return found.map((place) => {
@@ -180,7 +236,16 @@ function rowsOf(found) {
     const isWinner = state.standing?.final && place.rank === 1 && place.count > 0;
     const moved = isWinner ? 0 : movement.of(place.key);
     const rank = hasVotes ? place.rank : null;
-    return { ...person, ...place, rank, ...figures(place, found[0], counts), colour: colourOf(person), isWinner, moved, isPicked: panel.shows(place.key) };
+    return {
+      ...person,
+      ...place,
+      rank,
+      ...figures(place, found[0], counts),
+      colour: colourOf(person),
+      isWinner,
+      moved,
+      isPicked: panel.shows(place.key),
+    };
   });
 }
 
@@ -188,7 +253,9 @@ function showRanking(found) {
   if (state.latest) panel.follow(found);
   const search = element("search").value.trim().toLocaleLowerCase();
   const all = rowsOf(found);
-  const matching = search ? all.filter((row) => row.name?.toLocaleLowerCase().includes(search)) : all;
+  const matching = search
+    ? all.filter((row) => row.name?.toLocaleLowerCase().includes(search))
+    : all;
   const shown = matching.slice(0, Number(element("top").value));
   ranking.show(shown);
   write("ranking-title", state.standing?.hidden ? t("Participants") : t("Ranking"));
@@ -258,18 +325,21 @@ await start();
 if (isPresenter) element("desk").hidden = false;
 past.start();
 try {
-  await listen((options) => open(`${PATH}/vote_updates/stream?sources=true&details=true`, options), {
-    received,
-    alive() {
-      if (state.link === "live") state.seen = clock.now();
+  await listen(
+    (options) => open(`${PATH}/vote_updates/stream?sources=true&details=true`, options),
+    {
+      received,
+      alive() {
+        if (state.link === "live") state.seen = clock.now();
+      },
+      connected: () => rate.forget(),
+      lost(why) {
+        Object.assign(state, { link: "lost", why: LOST[why] });
+        showLink(state);
+        showClock();
+      },
     },
-    connected: () => rate.forget(),
-    lost(why) {
-      Object.assign(state, { link: "lost", why: LOST[why] });
-      showLink(state);
-      showClock();
-    },
-  });
+  );
 } catch (error) {
   if (!(error instanceof Refused)) throw error;
   Object.assign(state, { link: "refused", why: error.message });

@@ -12,7 +12,15 @@ const HEAD = 190;
 /** `result` has `title`, `counts`, `time`, `rows` as the ranking's, and `isFinal`. */
 export function saveCsv(result) {
   const isRated = result.counts.contest_type === "rating";
-  const head = ["rank", "participant", "key", "count", "share", "voters", ...(isRated ? ["average", "distribution"] : [])];
+  const head = [
+    "rank",
+    "participant",
+    "key",
+    "count",
+    "share",
+    "voters",
+    ...(isRated ? ["average", "distribution"] : []),
+  ];
   const lines = result.rows.map((row) => [
     row.rank ?? "",
     row.name,
@@ -22,10 +30,16 @@ export function saveCsv(result) {
     row.voters,
     ...(isRated ? [row.average < 0 ? "" : row.average, distribution(row.values)] : []),
   ]);
-  save(new Blob([writeDelimited([head, ...lines])], { type: "text/csv" }), `${fileName(result)}.csv`);
+  save(
+    new Blob([writeDelimited([head, ...lines])], { type: "text/csv" }),
+    `${fileName(result)}.csv`,
+  );
 }
 
-const distribution = (values) => Object.entries(values ?? {}).map(([value, count]) => `${value}:${count}`).join(" ");
+const distribution = (values) =>
+  Object.entries(values ?? {})
+    .map(([value, count]) => `${value}:${count}`)
+    .join(" ");
 
 export function savePng(result) {
   const canvas = document.createElement("canvas");
@@ -67,4 +81,8 @@ function resolved(words) {
   return color;
 }
 
-const fileName = ({ title, time }) => `${title.replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 60)}-${new Date(time).toISOString().slice(0, 16).replace(":", "")}`;
+const fileName = ({ title, time }) =>
+  [
+    title.replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 60),
+    new Date(time).toISOString().slice(0, 16).replace(":", ""),
+  ].join("-");

@@ -20,7 +20,8 @@ export function secretUntil(standing) {
   if (awaitsRelease(standing)) return t("Hidden from the public until the result is released");
   if (visibility === "hidden") return t("Hidden from the public until they are set to shown");
   const time = end ? words.dateShort(Date.parse(end)) : t("the contest's end");
-  if (visibility === "hidden_until_vote") return t("Hidden from the public until {time}, except from who has voted", { time });
+  if (visibility === "hidden_until_vote")
+    return t("Hidden from the public until {time}, except from who has voted", { time });
   return t("Hidden from the public until {time}", { time });
 }
 
@@ -35,8 +36,16 @@ export function showTitle(title, image, standing) {
     else picture.removeAttribute("src");
   }
   if (standing === null) return;
-  chip("phase", t(words.PHASES[standing.phase] ?? standing.phase), standing.phase === "running" ? "good" : "");
-  const [text, kind] = standing.sealed ? [t("Sealed"), "good"] : standing.final ? [t("Final"), "good"] : [t("Provisional"), "warn"];
+  chip(
+    "phase",
+    t(words.PHASES[standing.phase] ?? standing.phase),
+    standing.phase === "running" ? "good" : "",
+  );
+  const [text, kind] = standing.sealed
+    ? [t("Sealed"), "good"]
+    : standing.final
+      ? [t("Final"), "good"]
+      : [t("Provisional"), "warn"];
   chip("finality", text, kind);
   element("finality").hidden = standing.phase === "setup" || standing.phase === "announced";
   element("hidden-mark").hidden = !isSecret(standing);
@@ -48,11 +57,20 @@ export function showLink(state) {
   const { link, why, standing } = state;
   const [text, kind] = {
     connecting: [t("Connecting …"), ""],
-    live: standing?.is_counting === false
-      ? [t("Counting stands still"), "bad"]
-      : isLate(state)
-      ? [t(standing.lag.records === 1 ? "Counting is {n} vote behind" : "Counting is {n} votes behind", { n: words.number(standing.lag.records) }), "warn"]
-      : [t("Live"), "good"],
+    live:
+      standing?.is_counting === false
+        ? [t("Counting stands still"), "bad"]
+        : isLate(state)
+          ? [
+              t(
+                standing.lag.records === 1
+                  ? "Counting is {n} vote behind"
+                  : "Counting is {n} votes behind",
+                { n: words.number(standing.lag.records) },
+              ),
+              "warn",
+            ]
+          : [t("Live"), "good"],
     stale: [t("Paused"), "warn"],
     lost: [t("Reconnecting …"), "bad"],
     gone: [t("Deleted"), "bad"],
@@ -60,13 +78,17 @@ export function showLink(state) {
   }[link];
   chip("live", text, kind);
   const trouble = {
-    stale: t("The counts are temporarily unavailable. This page shows the latest ones and continues by itself."),
+    stale: t(
+      "The counts are temporarily unavailable. This page shows the latest ones and continues by itself.",
+    ),
     lost: `${why} ${t("This page shows the latest counts and continues by itself.")}`,
     gone: t("This contest has been deleted. This page shows its latest counts."),
     refused: why,
   }[link];
   const hidden = standing?.hidden
-    ? t("The counts of this contest are hidden, and your API key may not see them (results:read_hidden).")
+    ? t(
+        "The counts of this contest are hidden, and your API key may not see them (results:read_hidden).",
+      )
     : undefined;
   write("trouble", trouble ?? hidden ?? "");
   element("trouble").hidden = !(trouble ?? hidden);
@@ -80,12 +102,20 @@ export function showLink(state) {
 export function showTime({ link, standing, seen }, counts, now) {
   const span = (time) => words.span(Date.parse(time) - now);
   let text = "";
-  if (standing?.phase === "announced" && standing.start) text = t("starts in {span}", { span: span(standing.start) });
-  if (standing?.phase === "running") text = standing.end ? t("ends in {span}", { span: span(standing.end) }) : t("no end set");
-  if (standing?.phase === "finished") text = t("ended {time}", { time: words.dateShort(Date.parse(standing.end)) });
+  if (standing?.phase === "announced" && standing.start)
+    text = t("starts in {span}", { span: span(standing.start) });
+  if (standing?.phase === "running")
+    text = standing.end ? t("ends in {span}", { span: span(standing.end) }) : t("no end set");
+  if (standing?.phase === "finished")
+    text = t("ended {time}", { time: words.dateShort(Date.parse(standing.end)) });
   write("countdown", text);
-  if (link !== "live" && seen) write("age", t("As of {time}, {ago}", { time: words.time(seen), ago: words.ago(now - seen) }));
-  else write("age", counts ? t("Last change {ago}", { ago: words.ago(now - Date.parse(counts.updated)) }) : "");
+  if (link !== "live" && seen)
+    write("age", t("As of {time}, {ago}", { time: words.time(seen), ago: words.ago(now - seen) }));
+  else
+    write(
+      "age",
+      counts ? t("Last change {ago}", { ago: words.ago(now - Date.parse(counts.updated)) }) : "",
+    );
 }
 
 function chip(id, text, kind) {

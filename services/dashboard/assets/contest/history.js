@@ -4,7 +4,10 @@ import { get, Refused } from "../session.js";
 
 const REFRESH_MS = 10_000;
 
-/** Series of some participants ("" is the whole contest) over time. Calls `changed()` after each update. */
+/**
+ * Series of some participants ("" is the whole contest) over time. Calls `changed()` after each
+ * update.
+ */
 export class History {
   #path;
   #changed;
@@ -24,7 +27,8 @@ export class History {
 
   /** Sets the participants whose series are needed. */
   want(keys) {
-    if (keys.length === this.#wanted.length && keys.every((key) => this.#wanted.includes(key))) return;
+    if (keys.length === this.#wanted.length && keys.every((key) => this.#wanted.includes(key)))
+      return;
     this.#wanted = keys;
     this.refresh();
   }
@@ -41,9 +45,10 @@ export class History {
   }
 
   /**
-   * Returns `{interval, times, total, step}`: seconds since 1970, and by key the votes, or the average of the ratings, up
-   * to each time, and the votes in the step that ends there; up to `now` (ms), for which `counts` returns the count of a
-   * key, and `average` that of its ratings. Null before the first response.
+   * Returns `{interval, times, total, step}`: seconds since 1970, and by key the votes, or the
+   * average of the ratings, up to each time, and the votes in the step that ends there; up to `now`
+   * (ms), for which `counts` returns the count of a key, and `average` that of its ratings. Null
+   * before the first response.
    */
   series(counts, average, now) {
     const found = this.#found;
@@ -77,8 +82,15 @@ export class History {
         this.#found = {
           interval: answer.interval,
           from: Date.parse(answer.from) / 1000,
-          ratings: new Map(answer.participants.filter((row) => row.rating).map((row) => [row.participant_key, row.rating])),
-          changes: new Map([["", answer.count], ...answer.participants.map((row) => [row.participant_key, row.count])]),
+          ratings: new Map(
+            answer.participants
+              .filter((row) => row.rating)
+              .map((row) => [row.participant_key, row.rating]),
+          ),
+          changes: new Map([
+            ["", answer.count],
+            ...answer.participants.map((row) => [row.participant_key, row.count]),
+          ]),
         };
         this.#changed();
       } catch (error) {

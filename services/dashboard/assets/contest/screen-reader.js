@@ -37,13 +37,23 @@ function score(place, counts) {
 }
 
 function lead(first, second, counts, nameOf) {
-  const values = { first: nameOf(first.key), score: score(first, counts), second: second ? nameOf(second.key) : "" };
+  const values = {
+    first: nameOf(first.key),
+    score: score(first, counts),
+    second: second ? nameOf(second.key) : "",
+  };
   if (second?.rank === 1) return t("{first} and {second} are level with {score}.", values);
   if (!second) return t("{first} leads with {score}.", values);
-  return t("{first} leads with {score}, {ahead} ahead of {second}.", { ...values, ahead: ahead(first, second, counts) });
+  return t("{first} leads with {score}, {ahead} ahead of {second}.", {
+    ...values,
+    ahead: ahead(first, second, counts),
+  });
 }
 
 function result(places, counts, nameOf) {
   const winners = places.filter((place) => place.rank === 1).map((place) => nameOf(place.key));
-  return t("Final result: {winners} with {score}.", { winners: winners.join(", "), score: score(places[0], counts) });
+  return t("Final result: {winners} with {score}.", {
+    winners: winners.join(", "),
+    score: score(places[0], counts),
+  });
 }

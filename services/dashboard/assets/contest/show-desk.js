@@ -1,4 +1,5 @@
-// The control desk of a show. The show is the contest's own, kept by the service: every desk and screen follows it.
+// The control desk of a show. The show is the contest's own, kept by the service: every desk and
+// screen follows it.
 
 import { awaitsRelease, isSecret, secretUntil } from "./headline.js";
 import { element, isCommand, write } from "../page-elements.js";
@@ -12,8 +13,9 @@ const BEST = 3;
 const CHANGED = t("Another desk has changed the show. Look at it, then press again.");
 
 /**
- * The desk of one contest; `places()` returns the present places in order, `nameOf(key)` a participant's name. With
- * `isReadOnly` it says what screens show and what comes next, for a presenter.
+ * The desk of one contest; `places()` returns the present places in order, `nameOf(key)` a
+ * participant's name. With `isReadOnly` it says what screens show and what comes next, for a
+ * presenter.
  */
 export class ShowDesk {
   #path;
@@ -29,17 +31,24 @@ export class ShowDesk {
     this.#options = options;
     const commands = {
       "live-counts": () => this.#change({ state: "live", revealed: 0 }),
-      hold: () => this.#change({ state: this.#show.state === "held" ? "live" : "held", revealed: 0 }),
+      hold: () =>
+        this.#change({ state: this.#show.state === "held" ? "live" : "held", revealed: 0 }),
       reveal: () => this.#change({ state: "reveal", revealed: 0 }),
-      "reveal-points": () => this.#change({ reveals: this.#show.reveals === "points" ? "counts" : "points" }),
+      "reveal-points": () =>
+        this.#change({ reveals: this.#show.reveals === "points" ? "counts" : "points" }),
       "reveal-next": () => this.#next(),
       "reveal-all": () => this.#all(),
     };
-    for (const [id, command] of Object.entries(commands)) element(id).addEventListener("click", () => this.#may() && command());
+    for (const [id, command] of Object.entries(commands))
+      element(id).addEventListener("click", () => this.#may() && command());
     addEventListener("keydown", (event) => {
       if (!this.#may() || event.repeat) return;
-      for (const [id, command] of Object.entries(commands)) if (isCommand(event, element(id).getAttribute("aria-keyshortcuts") ?? "")) command();
-      if (this.#show.state === "reveal" && ["pagedown", "arrowright"].some((key) => isCommand(event, key))) {
+      for (const [id, command] of Object.entries(commands))
+        if (isCommand(event, element(id).getAttribute("aria-keyshortcuts") ?? "")) command();
+      if (
+        this.#show.state === "reveal" &&
+        ["pagedown", "arrowright"].some((key) => isCommand(event, key))
+      ) {
         event.preventDefault();
         this.#next();
       }
@@ -60,8 +69,14 @@ export class ShowDesk {
     const show = this.#show;
     if (!show || !this.#standing) return;
     const { state } = show;
-    const pressed = { "live-counts": "live", hold: "held", reveal: "reveal", "reveal-all": "result" };
-    for (const [id, of] of Object.entries(pressed)) element(id).setAttribute("aria-pressed", state === of);
+    const pressed = {
+      "live-counts": "live",
+      hold: "held",
+      reveal: "reveal",
+      "reveal-all": "result",
+    };
+    for (const [id, of] of Object.entries(pressed))
+      element(id).setAttribute("aria-pressed", state === of);
     element("reveal-points").setAttribute("aria-pressed", show.reveals === "points");
     element("call-edit").setAttribute("aria-pressed", show.call_to_vote.is_shown);
     element("message-edit").setAttribute("aria-pressed", Boolean(show.message));
@@ -75,9 +90,11 @@ export class ShowDesk {
   #says(all) {
     const { state, held_at: heldAt, revealed } = this.#show;
     if (state === "result") return t("Screens show all places.");
-    if (state === "reveal") return t("Screens show {n} of {all} places.", { n: Math.min(revealed, all), all });
+    if (state === "reveal")
+      return t("Screens show {n} of {all} places.", { n: Math.min(revealed, all), all });
     if (!this.#standing.is_public) return t("Screens show the participants without counts.");
-    if (state === "held") return t("Screens show the counts of {time}.", { time: words.time(Date.parse(heldAt)) });
+    if (state === "held")
+      return t("Screens show the counts of {time}.", { time: words.time(Date.parse(heldAt)) });
     return t("Screens show the present counts.");
   }
 
@@ -86,9 +103,13 @@ export class ShowDesk {
     const next = ranks[this.#show.revealed];
     if (this.#show.state !== "reveal" || next === undefined) return "";
     if (!this.#standing.final) return t("The result is not final yet.");
-    if (!this.#standing.held_final) return t("The result has changed since the reveal began. Press Reveal to begin again.");
+    if (!this.#standing.held_final)
+      return t("The result has changed since the reveal began. Press Reveal to begin again.");
     const named = this.#options.places().filter((place) => place.rank === next);
-    return t("Next: {rank}. {names}", { rank: next, names: named.map((place) => this.#options.nameOf(place.key)).join(", ") });
+    return t("Next: {rank}. {names}", {
+      rank: next,
+      names: named.map((place) => this.#options.nameOf(place.key)).join(", "),
+    });
   }
 
   /** Returns the places from the last one up; several participants can share one. */
@@ -100,7 +121,10 @@ export class ShowDesk {
     return this.#show !== null && !element("desk").hidden && !this.#options.isReadOnly;
   }
 
-  /** Opens the next place; of points first all but the best three places, as nobody waits for 1 to 7 of them. */
+  /**
+   * Opens the next place; of points first all but the best three places, as nobody waits for 1 to 7
+   * of them.
+   */
   #next() {
     const { state, revealed, reveals } = this.#show;
     if (state !== "reveal") return;
@@ -110,10 +134,12 @@ export class ShowDesk {
 
   async #all() {
     const { state, revealed, reveals } = this.#show;
-    const isRevealed = state === "reveal" && reveals === "counts" && revealed >= this.#ranks().length;
+    const isRevealed =
+      state === "reveal" && reveals === "counts" && revealed >= this.#ranks().length;
     if (!isRevealed && isSecret(this.#standing)) {
       write("ask-hidden-why", secretUntil(this.#standing));
-      if ((await asked("ask-hidden")) !== "yes") return this.#change({ state: "live", revealed: 0 });
+      if ((await asked("ask-hidden")) !== "yes")
+        return this.#change({ state: "live", revealed: 0 });
     }
     return this.#change({ state: "result" });
   }
@@ -152,7 +178,10 @@ export class ShowDesk {
     this.render();
   }
 
-  /** Returns `now` with edited members, null if another desk has changed them since the dialog showed them as `before`. */
+  /**
+   * Returns `now` with edited members, null if another desk has changed them since the dialog
+   * showed them as `before`.
+   */
   #edited(before, now, members) {
     if (conflictsIn(now, changesOf(before, members)).length > 0) {
       write("desk-error", CHANGED);
@@ -168,10 +197,16 @@ export class ShowDesk {
       const fields = { text: element("call-new-text"), url: element("call-new-address") };
       for (const [name, field] of Object.entries(fields)) field.value = before[name] ?? "";
       const choice = await asked("ask-call");
-      const edited = Object.entries(fields).filter(([name, field]) => field.value !== (before[name] ?? ""));
+      const edited = Object.entries(fields).filter(
+        ([name, field]) => field.value !== (before[name] ?? ""),
+      );
       const members = edited.map(([name, field]) => [[name], field.value.trim() || null]);
-      const call = choice === "yes" ? this.#edited(before, this.#show.call_to_vote, members) : this.#show.call_to_vote;
-      if (choice !== "no" && call) this.#change({ call_to_vote: { ...call, is_shown: choice === "yes" } });
+      const call =
+        choice === "yes"
+          ? this.#edited(before, this.#show.call_to_vote, members)
+          : this.#show.call_to_vote;
+      if (choice !== "no" && call)
+        this.#change({ call_to_vote: { ...call, is_shown: choice === "yes" } });
     });
     element("message-edit").addEventListener("click", async () => {
       if (!this.#may()) return;
@@ -179,11 +214,14 @@ export class ShowDesk {
       const field = element("new-message");
       field.value = message ?? "";
       if ((await asked("ask-message")) !== "yes" || field.value === (message ?? "")) return;
-      const edited = this.#edited({ message }, { message: this.#show.message }, [[["message"], field.value.trim() || null]]);
+      const edited = this.#edited({ message }, { message: this.#show.message }, [
+        [["message"], field.value.trim() || null],
+      ]);
       if (edited) this.#change(edited);
     });
     element("release").addEventListener("click", async () => {
-      if (this.#may() && (await asked("ask-release")) === "yes") this.#change({ is_released: true });
+      if (this.#may() && (await asked("ask-release")) === "yes")
+        this.#change({ is_released: true });
     });
   }
 }

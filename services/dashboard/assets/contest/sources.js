@@ -5,7 +5,10 @@ import { number, share } from "../formatting.js";
 
 const INTERNAL = { "c-free": mark("Free votes"), "c-paid": mark("Paid votes") };
 
-/** A table with `body`, and `of`, the selection of a participant; `nameOf(key)` returns a participant's name. */
+/**
+ * A table with `body`, and `of`, the selection of a participant; `nameOf(key)` returns a
+ * participant's name.
+ */
 export class Sources {
   #body;
   #of;
@@ -26,15 +29,23 @@ export class Sources {
     const rows = counts.total_vote_sources.map((source) => {
       const parts = one ? one.filter((part) => part.source === source.source) : [source];
       const sum = (name) => parts.reduce((all, part) => all + part[name], 0);
-      const [count, unique, anonymous] = ["count", "unique_voter_count", "anonymous_voter_count"].map(sum);
+      const [count, unique, anonymous] = [
+        "count",
+        "unique_voter_count",
+        "anonymous_voter_count",
+      ].map(sum);
       return { ...source, count, unique, anonymous };
     });
     const total = rows.reduce((all, row) => all + (row.is_in_total ? row.count : 0), 0);
-    return this.#body.replaceChildren(...rows.flatMap((row) => [line(row, total), ...heldLines(row)]));
+    return this.#body.replaceChildren(
+      ...rows.flatMap((row) => [line(row, total), ...heldLines(row)]),
+    );
   }
 
   #choices(participants) {
-    const names = Object.keys(participants).map((key) => [this.#nameOf(key), key]).sort();
+    const names = Object.keys(participants)
+      .map((key) => [this.#nameOf(key), key])
+      .sort();
     if (JSON.stringify(names) === this.#names) return;
     this.#names = JSON.stringify(names);
     const chosen = this.#of.value;
@@ -54,7 +65,13 @@ function line(row, total) {
   name.append(INTERNAL[row.source] ? t(INTERNAL[row.source]) : row.title || row.source, " ", kind);
   made.append(name);
   const part = row.is_in_total ? share(row.count, total) : "–";
-  const figures = [row.is_in_total ? t("yes") : t("no"), number(row.count), part, number(row.unique), number(row.anonymous)];
+  const figures = [
+    row.is_in_total ? t("yes") : t("no"),
+    number(row.count),
+    part,
+    number(row.unique),
+    number(row.anonymous),
+  ];
   for (const [at, text] of figures.entries()) {
     const cell = made.insertCell();
     cell.textContent = text;
@@ -71,7 +88,9 @@ function heldLines({ held = [] }) {
   cell.colSpan = 6;
   cell.className = "held";
   const reasons = { unmapped: t("no participant has this id"), decrease: t("lower than before") };
-  const list = held.map((each) => `${each.mapped_id}: ${number(each.count)} (${reasons[each.reason] ?? each.reason})`);
+  const list = held.map(
+    (each) => `${each.mapped_id}: ${number(each.count)} (${reasons[each.reason] ?? each.reason})`,
+  );
   cell.textContent = t("Held, not counted: {list}", { list: list.join(", ") });
   return [made];
 }

@@ -31,16 +31,25 @@ export function startLinks(contest) {
 
   function show(links) {
     shown = links;
-    follow(element("links"), links, (link) => link.key, (link) => row(link, revoke(link.key)), (item, link) => {
-      const ended = Date.parse(link.expires) <= clock.now();
-      const address = withLook(link.url);
-      const [code, field] = [item.querySelector("img"), item.querySelector("input")];
-      if (field.value !== address) {
-        field.value = address;
-        code.src = `/dashboard/code.svg?text=${encodeURIComponent(address)}`;
-      }
-      setText(item.querySelector(".ends"), t(ended ? "Ended {time}" : "Ends {time}", { time: words.date(Date.parse(link.expires)) }));
-    });
+    follow(
+      element("links"),
+      links,
+      (link) => link.key,
+      (link) => row(link, revoke(link.key)),
+      (item, link) => {
+        const ended = Date.parse(link.expires) <= clock.now();
+        const address = withLook(link.url);
+        const [code, field] = [item.querySelector("img"), item.querySelector("input")];
+        if (field.value !== address) {
+          field.value = address;
+          code.src = `/dashboard/code.svg?text=${encodeURIComponent(address)}`;
+        }
+        setText(
+          item.querySelector(".ends"),
+          t(ended ? "Ended {time}" : "Ends {time}", { time: words.date(Date.parse(link.expires)) }),
+        );
+      },
+    );
   }
 
   element("new-link").addEventListener("input", () => (unmade = null));
@@ -49,25 +58,33 @@ export function startLinks(contest) {
     dialog.showModal();
     await guarded(async () => {})();
   });
-  element("new-link").addEventListener("submit", guarded(async () => {
-    // the same until it is answered: a link whose answer was lost is made once
-    unmade ??= { name: element("link-name").value.trim() || null, expires: new Date(clock.now() + Number(element("link-days").value) * DAY_MS).toISOString() };
-    try {
-      await send("POST", path, unmade);
-    } catch (error) {
-      if (error.status && !isTransient(error.status)) unmade = null;
-      throw error;
-    }
-    unmade = null;
-    element("new-link").reset();
-  }));
+  element("new-link").addEventListener(
+    "submit",
+    guarded(async () => {
+      // the same until it is answered: a link whose answer was lost is made once
+      unmade ??= {
+        name: element("link-name").value.trim() || null,
+        expires: new Date(clock.now() + Number(element("link-days").value) * DAY_MS).toISOString(),
+      };
+      try {
+        await send("POST", path, unmade);
+      } catch (error) {
+        if (error.status && !isTransient(error.status)) unmade = null;
+        throw error;
+      }
+      unmade = null;
+      element("new-link").reset();
+    }),
+  );
 }
 
 /** Returns the address with the chosen layout, and without the marks that are not wanted. */
 function withLook(url) {
   const address = new URL(url);
   const layout = element("wall-layout").value;
-  const without = [...element("wall-look").querySelectorAll("input:checked")].map((box) => box.value);
+  const without = [...element("wall-look").querySelectorAll("input:checked")].map(
+    (box) => box.value,
+  );
   const hidden = without.filter((name) => name !== "ground");
   if (layout) address.searchParams.set("layout", layout);
   if (without.includes("ground")) address.searchParams.set("ground", "none");
@@ -81,6 +98,13 @@ function row(link, revoke) {
   address.addEventListener("focus", () => address.select());
   const end = make("button", { type: "button", textContent: t("Revoke") });
   end.addEventListener("click", revoke);
-  const about = make("div", {}, make("strong", { textContent: link.name ?? t("Wall") }), make("span", { className: "soft ends" }), address, end);
+  const about = make(
+    "div",
+    {},
+    make("strong", { textContent: link.name ?? t("Wall") }),
+    make("span", { className: "soft ends" }),
+    address,
+    end,
+  );
   return make("li", {}, code, about);
 }

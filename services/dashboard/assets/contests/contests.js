@@ -8,27 +8,45 @@ import { t } from "../texts.js";
 import * as words from "../formatting.js";
 
 const REFRESH_MS = 10_000;
-const TYPES = { voteonly: "Vote only", participation: "Participation", rating: "Rating", ordering: "Ordering" };
+const TYPES = {
+  voteonly: "Vote only",
+  participation: "Participation",
+  rating: "Rating",
+  ordering: "Ordering",
+};
 const known = new Map(); // key -> {contest, item, votes, mark, state}
 let next = null;
 let isAll = false;
 
 const who = await start();
-for (const [id, event] of [["search", "input"], ["phase", "change"], ["type", "change"]]) element(id).addEventListener(event, filter);
+for (const [id, event] of [
+  ["search", "input"],
+  ["phase", "change"],
+  ["type", "change"],
+])
+  element(id).addEventListener(event, filter);
 element("more").addEventListener("click", more);
 await more();
 setInterval(() => document.hidden || refresh(), REFRESH_MS);
 
 async function more() {
   if (!who.permissions.includes("content:read"))
-    return say(t("This API key cannot list contests (content:read). Open one at /dashboard/contests/<its key>."));
+    return say(
+      t(
+        "This API key cannot list contests (content:read). Open one at /dashboard/contests/<its key>.",
+      ),
+    );
   try {
     const page = await get(`/contests?limit=20${next ? `&next=${encodeURIComponent(next)}` : ""}`);
     [next, isAll] = [page.next, !page.has_more];
     for (const contest of page.data) if (!known.has(contest.key)) add(contest);
     show();
   } catch (error) {
-    say(error instanceof Refused ? error.message : t("The service cannot be reached. Reload to try again."));
+    say(
+      error instanceof Refused
+        ? error.message
+        : t("The service cannot be reached. Reload to try again."),
+    );
   }
 }
 
@@ -72,7 +90,9 @@ function add(contest) {
   const phase = part("span", now === "running" ? "chip good" : "chip", t(words.PHASES[now]));
   const marks = part("span", "marks");
   marks.append(mark, phase);
-  const [when, votes] = [part("span", "soft", `${t(TYPES[contest.contest_type] ?? contest.contest_type)} · ${times(contest.contest_config)}`), part("span", "votes", "…")];
+  const type = t(TYPES[contest.contest_type] ?? contest.contest_type);
+  const when = part("span", "soft", `${type} · ${times(contest.contest_config)}`);
+  const votes = part("span", "votes", "…");
   const edit = part("a", "edit", t("Edit"));
   edit.href = `/dashboard/contests/${encodeURIComponent(contest.key)}/edit`;
   edit.ariaLabel = t("Edit {name}", { name: contest.title || contest.key });
@@ -100,7 +120,8 @@ async function count(key) {
     entry.mark.hidden = !entry.state;
     entry.mark.textContent = entry.state === "sealed" ? t("Sealed") : t("Final");
   } catch (error) {
-    if (error instanceof Refused && error.code === "results_hidden") entry.votes.textContent = t("Hidden");
+    if (error instanceof Refused && error.code === "results_hidden")
+      entry.votes.textContent = t("Hidden");
     else if (error instanceof Refused && error.status < 500) entry.votes.textContent = "";
   }
 }
@@ -115,7 +136,8 @@ function phaseOf(contest, now) {
 
 function times({ start, end }) {
   if (!start) return t("no start set");
-  return `${words.dateShort(Date.parse(start))} – ${end ? words.dateShort(Date.parse(end)) : t("open end")}`;
+  const until = end ? words.dateShort(Date.parse(end)) : t("open end");
+  return `${words.dateShort(Date.parse(start))} – ${until}`;
 }
 
 function part(name, kind, text = "") {

@@ -21,17 +21,26 @@ if (who.permissions.includes(MANAGE)) {
   element("more").addEventListener("click", more);
   await more();
 } else {
-  element("keys-note").textContent = t("This page needs an API key with the permission {name}.", { name: MANAGE });
+  element("keys-note").textContent = t("This page needs an API key with the permission {name}.", {
+    name: MANAGE,
+  });
 }
 
 function choice(name) {
-  return make("label", {}, make("input", { type: "checkbox", name: "permission", value: name }), name);
+  return make(
+    "label",
+    {},
+    make("input", { type: "checkbox", name: "permission", value: name }),
+    name,
+  );
 }
 
 async function more() {
   const note = element("keys-note");
   try {
-    const { body: page } = await read(`/keys?limit=20${next ? `&next=${encodeURIComponent(next)}` : ""}`);
+    const { body: page } = await read(
+      `/keys?limit=20${next ? `&next=${encodeURIComponent(next)}` : ""}`,
+    );
     next = page.next;
     element("more").hidden = !page.has_more;
     element("keys").append(...page.data.map(item));
@@ -48,7 +57,11 @@ async function create(event) {
   const body = { name: given.get("name"), permissions: given.getAll("permission") };
   if (expires.moment) body.expires = expires.moment;
   if (given.get("rate")) body.rate = Number(given.get("rate"));
-  const networks = given.get("networks").split(",").map((each) => each.trim()).filter(Boolean);
+  const networks = given
+    .get("networks")
+    .split(",")
+    .map((each) => each.trim())
+    .filter(Boolean);
   if (networks.length) body.networks = networks;
   element("refused").textContent = "";
   if (!body.permissions.length) {
@@ -59,7 +72,9 @@ async function create(event) {
     const { body: key } = await write("POST", "/keys", body);
     element("keys").prepend(item(key));
     if (key.api_key === null) {
-      element("refused").textContent = t("The key was created, but its text was lost on the way: revoke it, and create another.");
+      element("refused").textContent = t(
+        "The key was created, but its text was lost on the way: revoke it, and create another.",
+      );
       return;
     }
     element("text").textContent = key.api_key;
@@ -74,7 +89,9 @@ async function create(event) {
 function item(key) {
   const facts = [
     t("made {time}", { time: words.date(Date.parse(key.created)) }),
-    key.last_used ? t("last used {time}", { time: words.date(Date.parse(key.last_used)) }) : t("not used yet"),
+    key.last_used
+      ? t("last used {time}", { time: words.date(Date.parse(key.last_used)) })
+      : t("not used yet"),
     key.expires ? t("expires {time}", { time: words.date(Date.parse(key.expires)) }) : "",
     key.networks.length ? t("from {networks}", { networks: key.networks.join(", ") }) : "",
     key.rate === null ? "" : key.rate === 0 ? t("no rate limit") : words.plural(key.rate, RATE),
@@ -84,7 +101,12 @@ function item(key) {
   const about = make(
     "div",
     { className: "about" },
-    make("strong", {}, key.name || t("Without a name"), own ? ` (${t("the key of this session")})` : ""),
+    make(
+      "strong",
+      {},
+      key.name || t("Without a name"),
+      own ? ` (${t("the key of this session")})` : "",
+    ),
     make("code", {}, key.key_id),
     make("span", {}, key.permissions.join(", ")),
     make("span", { className: "soft" }, facts.join(" · ")),
@@ -98,9 +120,17 @@ function item(key) {
 /** Shows the button that revokes a key, and then the question whether to. */
 function ask(shown, buttons, key) {
   const name = key.name || key.key_id;
-  const revoke = make("button", { type: "button", textContent: t("Revoke"), ariaLabel: t("Revoke {name}", { name }) });
+  const revoke = make("button", {
+    type: "button",
+    textContent: t("Revoke"),
+    ariaLabel: t("Revoke {name}", { name }),
+  });
   revoke.addEventListener("click", () => {
-    const yes = make("button", { type: "button", className: "danger", textContent: t("Revoke for good") });
+    const yes = make("button", {
+      type: "button",
+      className: "danger",
+      textContent: t("Revoke for good"),
+    });
     const no = make("button", { type: "button", textContent: t("Keep") });
     yes.addEventListener("click", () => remove(shown, buttons, key));
     no.addEventListener("click", () => ask(shown, buttons, key).focus());

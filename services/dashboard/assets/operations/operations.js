@@ -17,8 +17,12 @@ let trouble = "";
 let timer = 0;
 let asking = false;
 
-/** Returns the age of the status in seconds: by the server's clock, and since its receipt by the browser's. */
-const age = () => (Date.parse(latest.now) - Date.parse(latest.at) + performance.now() - received) / 1_000;
+/**
+ * Returns the age of the status in seconds: by the server's clock, and since its receipt by the
+ * browser's.
+ */
+const age = () =>
+  (Date.parse(latest.now) - Date.parse(latest.at) + performance.now() - received) / 1_000;
 
 async function ask() {
   if (asking || document.hidden) return;
@@ -30,7 +34,10 @@ async function ask() {
     received = performance.now();
     trouble = "";
   } catch (error) {
-    trouble = error instanceof Refused ? error.message : t("The service does not respond; this page keeps trying.");
+    trouble =
+      error instanceof Refused
+        ? error.message
+        : t("The service does not respond; this page keeps trying.");
     if (error.status === 403) trouble += ` ${t("Log in with another key.")}`;
   }
   asking = false;
@@ -52,7 +59,10 @@ function drawAge() {
   chip.className = `chip ${old ? "bad" : latest?.at ? "good" : ""}`;
   if (latest?.at) {
     const span = duration(Math.floor(Math.max(0, age())));
-    setText(chip, old ? t("Not up to date: read {span} ago", { span }) : t("Read {span} ago", { span }));
+    setText(
+      chip,
+      old ? t("Not up to date: read {span} ago", { span }) : t("Read {span} ago", { span }),
+    );
   } else setText(chip, latest || trouble ? t("No status read yet") : t("Loading …"));
   element("shown").classList.toggle("old", Boolean(old));
 }

@@ -1,4 +1,5 @@
-// The acts of a contest: new ones from pictures, a table or by hand; their order; changes; disqualification.
+// The acts of a contest: new ones from pictures, a table or by hand; their order; changes;
+// disqualification.
 
 import { readDelimited } from "../delimited-text.js";
 import { initials } from "../formatting.js";
@@ -15,7 +16,10 @@ const PICTURES = ["image/png", "image/jpeg", "image/webp", "image/gif"];
 const EDGE_PX = 60; // so near to the window's edge a drag scrolls
 const SCROLL_PX = 16;
 const ACTS = { one: mark("{n} act"), many: mark("{n} acts") };
-const UNSAVED = { one: mark("{n} act is not saved yet."), many: mark("{n} acts are not saved yet.") };
+const UNSAVED = {
+  one: mark("{n} act is not saved yet."),
+  many: mark("{n} acts are not saved yet."),
+};
 
 /** An act, in a form that is filled from its record; without one it is new. */
 class Act {
@@ -59,7 +63,10 @@ class Act {
     this.#chosen = await dataUrl(file);
   }
 
-  /** Saves what was edited, or the new act, in the contest at `path`; returns whether it is saved, else there are conflicts. */
+  /**
+   * Saves what was edited, or the new act, in the contest at `path`; returns whether it is saved,
+   * else there are conflicts.
+   */
   async save(path) {
     if (this.file) {
       this.form.edit("image", await upload(this.file));
@@ -75,21 +82,43 @@ class Act {
 
 export class Acts {
   /**
-   * `contest` has the contest's `record` and its `etag`. `changed` is called after each change, `judged` after that of a
-   * status, `ordered` with the contest that has a new order, `conflicted` when acts were changed elsewhere, too; `report`
-   * shows what went wrong, or nothing.
+   * `contest` has the contest's `record` and its `etag`. `changed` is called after each change,
+   * `judged` after that of a status, `ordered` with the contest that has a new order, `conflicted`
+   * when acts were changed elsewhere, too; `report` shows what went wrong, or nothing.
    */
   constructor(contest, contestKey, { changed, conflicted, judged, ordered, report }) {
-    Object.assign(this, { contest, changed, conflicted, judged, ordered, report, items: [], made: 0, saved: [] });
+    Object.assign(this, {
+      contest,
+      changed,
+      conflicted,
+      judged,
+      ordered,
+      report,
+      items: [],
+      made: 0,
+      saved: [],
+    });
     this.path = `/contests/${encodeURIComponent(contestKey)}`;
     this.order = contest.record.running_order;
     const drop = element("drop").parentElement;
     drop.addEventListener("dragover", (event) => event.preventDefault());
-    drop.addEventListener("drop", (event) => (event.preventDefault(), this.addPictures(event.dataTransfer.files)));
-    element("files").addEventListener("change", ({ target }) => (this.addPictures([...target.files]), (target.value = "")));
+    drop.addEventListener(
+      "drop",
+      (event) => (event.preventDefault(), this.addPictures(event.dataTransfer.files)),
+    );
+    element("files").addEventListener(
+      "change",
+      ({ target }) => (this.addPictures([...target.files]), (target.value = "")),
+    );
     element("add").addEventListener("click", () => this.add({}, true));
-    element("paste").addEventListener("paste", (event) => (event.preventDefault(), this.addTable(event.clipboardData.getData("text/plain"))));
-    element("paste").addEventListener("change", ({ target }) => (this.addTable(target.value), (target.value = "")));
+    element("paste").addEventListener(
+      "paste",
+      (event) => (event.preventDefault(), this.addTable(event.clipboardData.getData("text/plain"))),
+    );
+    element("paste").addEventListener(
+      "change",
+      ({ target }) => (this.addTable(target.value), (target.value = "")),
+    );
     element("save-acts").addEventListener("click", () => this.save());
   }
 
@@ -101,16 +130,26 @@ export class Acts {
   get conflicts() {
     const labels = { title: t("Name"), story: t("Text"), image: t("Picture") };
     return this.items.flatMap(({ form, title }) =>
-      form.conflicts.map(({ name, text, theirs }) => ({ form, name, label: `${title || "…"}: ${labels[name]}`, mine: text, theirs })),
+      form.conflicts.map(({ name, text, theirs }) => ({
+        form,
+        name,
+        label: `${title || "…"}: ${labels[name]}`,
+        mine: text,
+        theirs,
+      })),
     );
   }
 
-  /** Reads all acts of the contest, in its running order; what was edited stays, and so do new ones. */
+  /**
+   * Reads all acts of the contest, in its running order; what was edited stays, and so do new ones.
+   */
   async load() {
     const found = [];
     let next = "";
     do {
-      const { body } = await read(`${this.path}/participants?order=running_number&limit=100${next}`);
+      const { body } = await read(
+        `${this.path}/participants?order=running_number&limit=100${next}`,
+      );
       found.push(...body.data);
       next = body.has_more ? `&next=${encodeURIComponent(body.next)}` : "";
     } while (next);
@@ -146,10 +185,18 @@ export class Acts {
 
   async addPictures(files) {
     for (const file of files)
-      if (PICTURES.includes(file.type)) this.add({ file, title: file.name.replace(/\.[^.]+$/, "").replaceAll(/[_-]+/g, " "), picture: await dataUrl(file) });
+      if (PICTURES.includes(file.type))
+        this.add({
+          file,
+          title: file.name.replace(/\.[^.]+$/, "").replaceAll(/[_-]+/g, " "),
+          picture: await dataUrl(file),
+        });
   }
 
-  /** Saves the acts in the order shown, which gives new ones their numbers, then their order if it is another one. */
+  /**
+   * Saves the acts in the order shown, which gives new ones their numbers, then their order if it
+   * is another one.
+   */
   async save() {
     this.report("");
     element("save-acts").disabled = true;
@@ -170,12 +217,20 @@ export class Acts {
   get isReordered() {
     const ids = this.items.map(({ id }) => id);
     const known = new Set(this.saved);
-    return [...this.saved.filter((id) => ids.includes(id)), ...ids.filter((id) => !known.has(id))].some((id, at) => id !== ids[at]);
+    return [
+      ...this.saved.filter((id) => ids.includes(id)),
+      ...ids.filter((id) => !known.has(id)),
+    ].some((id, at) => id !== ids[at]);
   }
 
-  /** Saves the whole order at once, unless somebody else has changed it meanwhile: then that one is shown. */
+  /**
+   * Saves the whole order at once, unless somebody else has changed it meanwhile: then that one is
+   * shown.
+   */
   async saveOrder() {
-    const [change] = changesOf({ running_order: this.order }, [[["running_order"], this.items.map(({ id }) => id)]]);
+    const [change] = changesOf({ running_order: this.order }, [
+      [["running_order"], this.items.map(({ id }) => id)],
+    ]);
     const sent = await send(() => [change], this.contest, recordAt(this.path));
     await this.ordered(sent);
     if (sent.conflicts.length > 0) {
@@ -188,7 +243,13 @@ export class Acts {
   }
 
   show() {
-    follow(element("acts"), this.items, (item) => item.id, (item) => this.create(item), (child, item) => this.shown(child, item));
+    follow(
+      element("acts"),
+      this.items,
+      (item) => item.id,
+      (item) => this.create(item),
+      (child, item) => this.shown(child, item),
+    );
     element("acts-count").textContent = words.plural(this.items.length, ACTS);
     this.state();
   }
@@ -196,8 +257,13 @@ export class Acts {
   state() {
     const unsaved = this.items.filter((item) => item.isUnsaved);
     const { isReordered } = this;
-    element("save-acts").disabled = (unsaved.length === 0 && !isReordered) || unsaved.some(({ form, title }) => form.edited.includes("title") && isBlank(title));
-    const open = [unsaved.length ? words.plural(unsaved.length, UNSAVED) : "", isReordered ? t("The order is not saved yet.") : ""];
+    element("save-acts").disabled =
+      (unsaved.length === 0 && !isReordered) ||
+      unsaved.some(({ form, title }) => form.edited.includes("title") && isBlank(title));
+    const open = [
+      unsaved.length ? words.plural(unsaved.length, UNSAVED) : "",
+      isReordered ? t("The order is not saved yet.") : "",
+    ];
     element("unsaved").textContent = open.filter(Boolean).join(" ");
     this.changed();
   }
@@ -205,19 +271,36 @@ export class Acts {
   create(item) {
     const face = make("span", { className: "act-face" });
     const title = make("input", { className: "act-title", maxLength: 200, required: true });
-    const story = make("textarea", { className: "act-story", maxLength: 2000, rows: 1, placeholder: t("Text") });
-    title.addEventListener("input", () => (item.form.edit("title", title.value), this.state(), name()));
-    story.addEventListener("input", () => (item.form.edit("story", story.value), this.state()));
-    const fill = () => Object.entries({ title, story }).forEach(([field, input]) => {
-      if (input.value === item.form.text(field)) return;
-      input.value = item.form.text(field);
-      item.form.showAs(field, input.value);
+    const story = make("textarea", {
+      className: "act-story",
+      maxLength: 2000,
+      rows: 1,
+      placeholder: t("Text"),
     });
-    const [place, grip, up, down] = [make("span", { className: "act-number" }), this.grip(item), this.mover(item, "↑", -1), this.mover(item, "↓", 2)];
+    title.addEventListener(
+      "input",
+      () => (item.form.edit("title", title.value), this.state(), name()),
+    );
+    story.addEventListener("input", () => (item.form.edit("story", story.value), this.state()));
+    const fill = () =>
+      Object.entries({ title, story }).forEach(([field, input]) => {
+        if (input.value === item.form.text(field)) return;
+        input.value = item.form.text(field);
+        item.form.showAs(field, input.value);
+      });
+    const [place, grip, up, down] = [
+      make("span", { className: "act-number" }),
+      this.grip(item),
+      this.mover(item, "↑", -1),
+      this.mover(item, "↓", 2),
+    ];
     const name = () => {
       const at = this.items.indexOf(item);
       place.textContent = words.number(at + 1);
-      const [upwards, downwards] = [t("Move up: {name}", { name: item.title || at + 1 }), t("Move down: {name}", { name: item.title || at + 1 })];
+      const [upwards, downwards] = [
+        t("Move up: {name}", { name: item.title || at + 1 }),
+        t("Move down: {name}", { name: item.title || at + 1 }),
+      ];
       Object.assign(up, { ariaLabel: upwards, title: upwards });
       Object.assign(down, { ariaLabel: downwards, title: downwards });
       title.ariaLabel = t("Name of act {n}", { n: this.items.indexOf(item) + 1 });
@@ -231,7 +314,16 @@ export class Acts {
       this.show();
     });
     const picture = make("label", { className: "button" }, make("span", {}, t("Picture")), choose);
-    const child = make("li", {}, make("div", { className: "act-place" }, grip, place, up, down), face, make("div", { className: "act-texts" }, title, story), make("span", { className: "chip", hidden: true }), make("div", { className: "buttons" }), picture);
+    const child = make(
+      "li",
+      {},
+      make("div", { className: "act-place" }, grip, place, up, down),
+      face,
+      make("div", { className: "act-texts" }, title, story),
+      make("span", { className: "chip", hidden: true }),
+      make("div", { className: "buttons" }),
+      picture,
+    );
     Object.assign(child, { filled: () => (fill(), name()) });
     return child;
   }
@@ -239,13 +331,19 @@ export class Acts {
   shown(child, item) {
     child.filled();
     const [, face, , chip, buttons] = child.children;
-    const image = item.picture ? make("img", { src: item.picture, alt: "" }) : initials(item.title || "?");
+    const image = item.picture
+      ? make("img", { src: item.picture, alt: "" })
+      : initials(item.title || "?");
     if (face.dataset.of !== item.picture + item.title) face.replaceChildren(image);
     face.dataset.of = item.picture + item.title;
     const status = item.record?.status ?? "approved";
     chip.hidden = status === "approved";
     chip.className = "chip warn";
-    chip.textContent = item.record?.waits_for_reopening ? t("Disqualified; waits for a reopening") : status === "rejected" ? t("Disqualified") : t("Pending");
+    chip.textContent = item.record?.waits_for_reopening
+      ? t("Disqualified; waits for a reopening")
+      : status === "rejected"
+        ? t("Disqualified")
+        : t("Pending");
     const state = `${status}${item.id}${this.hasBegun()}`;
     if (buttons.dataset.of === state) return;
     buttons.dataset.of = state;
@@ -259,7 +357,11 @@ export class Acts {
     this.items.splice(at, 1);
     this.items.splice(to, 0, item);
     this.show();
-    element("moved").textContent = t("{name}: place {n} of {all}", { name: item.title || "…", n: to + 1, all: this.items.length });
+    element("moved").textContent = t("{name}: place {n} of {all}", {
+      name: item.title || "…",
+      n: to + 1,
+      all: this.items.length,
+    });
   }
 
   /** A button that moves an act before the one so many places further. */
@@ -274,13 +376,18 @@ export class Acts {
 
   /** The handle by which an act is dragged to another place; the buttons beside it do the same. */
   grip(item) {
-    const grip = make("span", { className: "grip", ariaHidden: "true", title: t("Drag to another place") }, "⠿");
+    const grip = make(
+      "span",
+      { className: "grip", ariaHidden: "true", title: t("Drag to another place") },
+      "⠿",
+    );
     const list = element("acts");
     let to = null; // the act is dropped before the one of this place
-    const mark = () => [...list.children].forEach((child, at) => {
-      child.classList.toggle("drop-before", at === to);
-      child.classList.toggle("drop-after", at + 1 === to && to === list.children.length);
-    });
+    const mark = () =>
+      [...list.children].forEach((child, at) => {
+        child.classList.toggle("drop-before", at === to);
+        child.classList.toggle("drop-after", at + 1 === to && to === list.children.length);
+      });
     grip.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;
       event.preventDefault();
@@ -288,8 +395,11 @@ export class Acts {
     });
     grip.addEventListener("pointermove", ({ pointerId, clientY }) => {
       if (!grip.hasPointerCapture(pointerId)) return;
-      if (clientY < EDGE_PX || clientY > innerHeight - EDGE_PX) scrollBy(0, clientY < EDGE_PX ? -SCROLL_PX : SCROLL_PX);
-      const below = [...list.children].findIndex((child) => clientY < child.getBoundingClientRect().top + child.clientHeight / 2);
+      if (clientY < EDGE_PX || clientY > innerHeight - EDGE_PX)
+        scrollBy(0, clientY < EDGE_PX ? -SCROLL_PX : SCROLL_PX);
+      const below = [...list.children].findIndex(
+        (child) => clientY < child.getBoundingClientRect().top + child.clientHeight / 2,
+      );
       to = below < 0 ? list.children.length : below;
       mark();
     });
@@ -300,20 +410,55 @@ export class Acts {
 
   /** The button that drops an act which is not saved. */
   dropping(item) {
-    const button = make("button", { type: "button", ariaLabel: t("Remove"), title: t("Remove") }, "×");
-    button.addEventListener("click", () => ((this.items = this.items.filter((each) => each !== item)), this.show(), element("add").focus()));
+    const button = make(
+      "button",
+      { type: "button", ariaLabel: t("Remove"), title: t("Remove") },
+      "×",
+    );
+    button.addEventListener(
+      "click",
+      () => (
+        (this.items = this.items.filter((each) => each !== item)),
+        this.show(),
+        element("add").focus()
+      ),
+    );
     return button;
   }
 
-  /** Buttons of an act that is saved: it is disqualified or admitted, and removed before people can vote for it. */
+  /**
+   * Buttons of an act that is saved: it is disqualified or admitted, and removed before people can
+   * vote for it.
+   */
   judging(item, place) {
     const isOut = item.record.status === "rejected";
     const named = (text) => () => t(text, { name: item.title });
     const judge = isOut
-      ? this.asking(item, place, t("Admit again"), named(mark("Admit {name}")), () => this.effect(item, isOut), () => this.judge(item, "approved"))
-      : this.asking(item, place, t("Disqualify"), named(mark("Disqualify {name}")), () => this.effect(item, isOut), () => this.judge(item, "rejected"));
+      ? this.asking(
+          item,
+          place,
+          t("Admit again"),
+          named(mark("Admit {name}")),
+          () => this.effect(item, isOut),
+          () => this.judge(item, "approved"),
+        )
+      : this.asking(
+          item,
+          place,
+          t("Disqualify"),
+          named(mark("Disqualify {name}")),
+          () => this.effect(item, isOut),
+          () => this.judge(item, "rejected"),
+        );
     const removal = () => t("It is deleted with its text and picture.");
-    return this.hasBegun() ? [judge] : [judge, this.asking(item, place, t("Remove"), named(mark("Remove {name}")), removal, () => this.remove(item))];
+    return this.hasBegun()
+      ? [judge]
+      : [
+          judge,
+          this.asking(item, place, t("Remove"), named(mark("Remove {name}")), removal, () =>
+            this.remove(item),
+          ),
+        ];
   }
 
   /** A button that says what it does, and asks, before it acts. */
@@ -323,7 +468,10 @@ export class Acts {
       const yes = make("button", { type: "button", className: "danger" }, sure());
       const no = make("button", { type: "button" }, t("Cancel"));
       yes.addEventListener("click", act);
-      no.addEventListener("click", () => (place.replaceChildren(...this.judging(item, place)), place.firstChild.focus()));
+      no.addEventListener(
+        "click",
+        () => (place.replaceChildren(...this.judging(item, place)), place.firstChild.focus()),
+      );
       place.replaceChildren(make("span", { role: "status" }, await effect()), yes, no);
       no.focus();
     });
@@ -345,12 +493,17 @@ export class Acts {
   /** Says what a disqualification changes. */
   async effect(item, isOut) {
     if (isOut) return t("Its votes count again.");
-    const after = this.contest.record.phase === "finished" ? t("The contest is over: it takes effect with a reopening.") : "";
+    const after =
+      this.contest.record.phase === "finished"
+        ? t("The contest is over: it takes effect with a reopening.")
+        : "";
     try {
       const { body } = await read(`${this.path}/vote_updates`);
       const count = body.participants[item.id]?.count ?? 0;
-      const left = words.plural(body.count - count, words.units(body.contest_type));
-      return `${t("{votes} no longer count: the total becomes {left}.", { votes: words.plural(count, words.units(body.contest_type)), left })} ${after}`;
+      const [votes, left] = [count, body.count - count].map((number) =>
+        words.plural(number, words.units(body.contest_type)),
+      );
+      return `${t("{votes} no longer count: the total becomes {left}.", { votes, left })} ${after}`;
     } catch (error) {
       said(error);
       return `${t("Its votes no longer count.")} ${after}`;
@@ -363,7 +516,10 @@ export class Acts {
       const changes = changesOf(item.record, [[["status"], status]]);
       const { record, etag, conflicts } = await send(() => changes, item.form, recordAt(item.path));
       item.form.follow(record, etag);
-      if (conflicts.length > 0) this.report(t("Somebody else has changed this, too. It is shown now; press again if it shall be."));
+      if (conflicts.length > 0)
+        this.report(
+          t("Somebody else has changed this, too. It is shown now; press again if it shall be."),
+        );
       this.judged();
     } catch (error) {
       this.report(said(error));

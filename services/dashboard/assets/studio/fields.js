@@ -1,21 +1,29 @@
-// The fields of the studio's forms: which member of a record each shows, and what an edited text means (`record-form.js`).
+// The fields of the studio's forms: which member of a record each shows, and what an edited text
+// means (`record-form.js`).
 
 const POINTS = [12, 10, 8, 7, 6, 5, 4, 3, 2, 1];
 
 /** Splits the points of the places; null if one is no whole number from 0 on. */
 export function pointsOf(text) {
-  const points = text.split(/[\s,;]+/).filter(Boolean).map(Number);
+  const points = text
+    .split(/[\s,;]+/)
+    .filter(Boolean)
+    .map(Number);
   return points.every((votes) => Number.isInteger(votes) && votes >= 0) ? points : null;
 }
 
 /**
  * Returns the fields of a contest; `titleOf(n)` is the title of a ballot's n-th place.
  *
- * The proposals are those of a new contest. The service's own default of the address limit would stop a hall.
+ * The proposals are those of a new contest. The service's own default of the address limit would
+ * stop a hall.
  */
 export function contestFields(titleOf) {
   const config = (...path) => ["contest_config", ...path];
-  const isOf = (...types) => ({ contest_type: type }) => types.includes(type);
+  const isOf =
+    (...types) =>
+    ({ contest_type: type }) =>
+      types.includes(type);
   return {
     title: { path: ["title"], ...text },
     description: { path: ["description"], ...text },
@@ -23,11 +31,23 @@ export function contestFields(titleOf) {
     image: { path: ["image", "key"], ...text, isUsed: ({ image }) => image !== "" },
     start: { path: config("start"), ...time },
     end: { path: config("end"), ...time },
-    max_participant: { path: config("free", "max_participant"), ...limit("1"), isUsed: isOf("voteonly", "participation") },
-    max_per_participant: { path: config("rating", "max_per_participant"), ...limit("1"), isUsed: isOf("rating") },
+    max_participant: {
+      path: config("free", "max_participant"),
+      ...limit("1"),
+      isUsed: isOf("voteonly", "participation"),
+    },
+    max_per_participant: {
+      path: config("rating", "max_per_participant"),
+      ...limit("1"),
+      isUsed: isOf("rating"),
+    },
     max_contest: { path: config("free", "max_contest"), ...limit("") },
     max_rating: { path: config("rating", "max_rating"), ...number("5"), isUsed: isOf("rating") },
-    points: { path: config("ordering", "positions"), ...positions(titleOf), isUsed: isOf("ordering") },
+    points: {
+      path: config("ordering", "positions"),
+      ...positions(titleOf),
+      isUsed: isOf("ordering"),
+    },
     address: { path: config("ip_restriction_per_participant"), ...limit("") },
     is_vote_removal_allowed: { path: config("is_vote_removal_allowed"), ...flag(true) },
     is_contest_time_shown: { path: config("is_contest_time_shown"), ...flag(true) },
@@ -45,8 +65,16 @@ export const ACT_FIELDS = {
   image: { path: ["image_key"], ...text, isUsed: ({ image }) => image !== "" },
 };
 
-const choice = (proposal) => ({ text: (member) => member ?? "", value: (given) => given, proposal });
-const flag = (proposal) => ({ text: (member) => member ?? false, value: (given) => given, proposal });
+const choice = (proposal) => ({
+  text: (member) => member ?? "",
+  value: (given) => given,
+  proposal,
+});
+const flag = (proposal) => ({
+  text: (member) => member ?? false,
+  value: (given) => given,
+  proposal,
+});
 const number = (proposal) => ({ text: (member) => String(member ?? ""), value: Number, proposal });
 
 /** No limit is -1 in the API, and an empty field. */
@@ -56,9 +84,13 @@ const limit = (proposal) => ({
   proposal,
 });
 
-/** A field of a time has its moment to the second, in UTC; the page shows it as local time (`time-field.js`). */
+/**
+ * A field of a time has its moment to the second, in UTC; the page shows it as local time
+ * (`time-field.js`).
+ */
 const time = {
-  text: (member) => (member ? new Date(Math.floor(Date.parse(member) / 1_000) * 1_000).toISOString() : ""),
+  text: (member) =>
+    member ? new Date(Math.floor(Date.parse(member) / 1_000) * 1_000).toISOString() : "",
   value: (given) => given || null,
 };
 
@@ -74,7 +106,12 @@ const positions = (titleOf) => ({
       let id = at + 1;
       while (ids.has(String(id))) id += 1;
       ids.add(String(id));
-      return { id: String(id), index: highest + at - before.length + 1, title: titleOf(at + 1), votes };
+      return {
+        id: String(id),
+        index: highest + at - before.length + 1,
+        title: titleOf(at + 1),
+        votes,
+      };
     });
   },
   proposal: POINTS.join(", "),

@@ -21,7 +21,10 @@ export class RulesForm {
 
   constructor(form) {
     this.#form = form;
-    this.#times = { start: new TimeField(form.elements.start), end: new TimeField(form.elements.end) };
+    this.#times = {
+      start: new TimeField(form.elements.start),
+      end: new TimeField(form.elements.end),
+    };
   }
 
   /** Shows the texts of some fields. */
@@ -38,28 +41,40 @@ export class RulesForm {
 
   /** Takes over what the user has filled in. */
   read(record) {
-    for (const name of record.names.filter((each) => each in this.#form.elements)) record.edit(name, this.#text(name));
+    for (const name of record.names.filter((each) => each in this.#form.elements))
+      record.edit(name, this.#text(name));
     const { points } = this.#form.elements;
-    points.setCustomValidity(pointsOf(points.value) ? "" : t("Write whole numbers, such as 12, 10, 8."));
+    points.setCustomValidity(
+      pointsOf(points.value) ? "" : t("Write whole numbers, such as 12, 10, 8."),
+    );
     follow(this.#form);
   }
 
-  /** Returns whether the edited fields can be sent, else shows the first that cannot; other fields stay as they were. */
+  /**
+   * Returns whether the edited fields can be sent, else shows the first that cannot; other fields
+   * stay as they were.
+   */
   isValid(record) {
     const isSent = ({ name, validity }) => record.edited.includes(name) || validity.badInput;
-    return [...this.#form.elements].filter((field) => field.name && isSent(field)).every((field) => field.reportValidity());
+    return [...this.#form.elements]
+      .filter((field) => field.name && isSent(field))
+      .every((field) => field.reportValidity());
   }
 
   /** The name of a field, as the page shows it. */
   label(name) {
-    return this.#form.elements[name]?.closest("label").firstChild.textContent.trim() || t("Picture");
+    return (
+      this.#form.elements[name]?.closest("label").firstChild.textContent.trim() || t("Picture")
+    );
   }
 
   /** A field's text for people. */
   inWords(name, text) {
     if (name in this.#times) return text && words.date(Date.parse(text));
     if (typeof text === "boolean") return text ? t("yes") : t("no");
-    const option = [...(this.#form.elements[name]?.options ?? [])].find(({ value }) => value === text);
+    const option = [...(this.#form.elements[name]?.options ?? [])].find(
+      ({ value }) => value === text,
+    );
     return option?.text ?? text;
   }
 
@@ -73,25 +88,53 @@ export class RulesForm {
 /** Shows the fields of the chosen kind of vote, and the rules in words. */
 function follow(form) {
   const type = form.elements.contest_type.value;
-  for (const [kind, types] of Object.entries({ votes: ["voteonly", "participation"], ratings: ["rating"], ballots: ["ordering"] }))
+  for (const [kind, types] of Object.entries({
+    votes: ["voteonly", "participation"],
+    ratings: ["rating"],
+    ballots: ["ordering"],
+  }))
     for (const part of form.querySelectorAll(`.of-${kind}`)) part.hidden = !types.includes(type);
   element("words").replaceChildren(...sentences(form, type).map((text) => make("li", {}, text)));
 }
 
 function sentences(form, type) {
   const { elements: fields } = form;
-  const of = (field, one, many, none) => (field.value === "" ? t(none) : words.plural(Number(field.value), { one, many }));
+  const of = (field, one, many, none) =>
+    field.value === "" ? t(none) : words.plural(Number(field.value), { one, many });
   const kinds = {
-    voteonly: () => of(fields.max_participant, mark("A voter has {n} vote for each participant."), mark("A voter has {n} votes for each participant."), mark("A voter may vote for a participant without a limit.")),
+    voteonly: () =>
+      of(
+        fields.max_participant,
+        mark("A voter has {n} vote for each participant."),
+        mark("A voter has {n} votes for each participant."),
+        mark("A voter may vote for a participant without a limit."),
+      ),
     rating: () => t("A voter rates participants from 0 to {n}.", { n: fields.max_rating.value }),
-    ordering: () => t("A ballot gives {points} points.", { points: (pointsOf(fields.points.value) ?? []).join(", ") }),
+    ordering: () =>
+      t("A ballot gives {points} points.", {
+        points: (pointsOf(fields.points.value) ?? []).join(", "),
+      }),
   };
   return [
     (kinds[type] ?? kinds.voteonly)(),
-    of(fields.max_contest, mark("A voter has {n} vote in the whole contest."), mark("A voter has {n} votes in the whole contest."), mark("The whole contest has no limit for a voter.")),
-    of(fields.address, mark("One address has {n} vote for each participant: the phones of a hall share it."), mark("One address has {n} votes for each participant: the phones of a hall share them."), mark("One address has no limit: a hall can vote.")),
-    fields.is_vote_removal_allowed.checked ? t("Voters may take votes back until the end.") : t("Votes stay."),
+    of(
+      fields.max_contest,
+      mark("A voter has {n} vote in the whole contest."),
+      mark("A voter has {n} votes in the whole contest."),
+      mark("The whole contest has no limit for a voter."),
+    ),
+    of(
+      fields.address,
+      mark("One address has {n} vote for each participant: the phones of a hall share it."),
+      mark("One address has {n} votes for each participant: the phones of a hall share them."),
+      mark("One address has no limit: a hall can vote."),
+    ),
+    fields.is_vote_removal_allowed.checked
+      ? t("Voters may take votes back until the end.")
+      : t("Votes stay."),
     t(VISIBILITY[fields.vote_visibility.value] ?? ""),
-    fields.result_release.value === "by_hand" ? t("The result stays hidden after the end until you release it.") : "",
+    fields.result_release.value === "by_hand"
+      ? t("The result stays hidden after the end until you release it.")
+      : "",
   ].filter(Boolean);
 }

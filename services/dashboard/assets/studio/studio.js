@@ -22,7 +22,9 @@ const MOST_ON_WALL = 12;
 const FIELDS = contestFields((n) => t("Place {n}", { n }));
 const form = element("contest");
 const rules = new RulesForm(form);
-const key = location.pathname.endsWith("/edit") ? decodeURIComponent(location.pathname.split("/")[3]) : "";
+const key = location.pathname.endsWith("/edit")
+  ? decodeURIComponent(location.pathname.split("/")[3])
+  : "";
 const path = `/contests/${encodeURIComponent(key)}`;
 let contest = new RecordForm(FIELDS);
 let acts = null;
@@ -32,15 +34,22 @@ noteWrites(showLine);
 const who = await start();
 if (who.permissions.includes(WRITE)) await openStudio();
 else {
-  element("missing").textContent = t("This page needs an API key with the permission {name}.", { name: WRITE });
+  element("missing").textContent = t("This page needs an API key with the permission {name}.", {
+    name: WRITE,
+  });
   element("missing").hidden = false;
 }
 
 async function openStudio() {
-  element("zone").textContent = t("Times are those of this device ({zone}).", { zone: words.zone() });
+  element("zone").textContent = t("Times are those of this device ({zone}).", {
+    zone: words.zone(),
+  });
   form.addEventListener("input", () => (rules.read(contest), preview()));
   form.addEventListener("submit", save);
-  element("picture").addEventListener("change", async ({ target: { files } }) => files[0] && showPicture(await dataUrl(files[0])));
+  element("picture").addEventListener(
+    "change",
+    async ({ target: { files } }) => files[0] && showPicture(await dataUrl(files[0])),
+  );
   if (key) {
     try {
       const { body, etag } = await read(path);
@@ -63,7 +72,13 @@ async function edit() {
   element("show-page").href = `/dashboard${path}`;
   element("save").textContent = t("Save the contest");
   control = new Control(contest, key, who.permissions, { report, changed: follow });
-  acts = new Acts(contest, key, { report, conflicted: showAllConflicts, ordered: follow, changed: preview, judged: () => control.previewReopening() });
+  acts = new Acts(contest, key, {
+    report,
+    conflicted: showAllConflicts,
+    ordered: follow,
+    changed: preview,
+    judged: () => control.previewReopening(),
+  });
   await shown();
   try {
     await acts.load();
@@ -83,7 +98,8 @@ async function shown() {
   const image = contest.text("image");
   element("heading").textContent = title || key;
   document.title = `${title || key} · Tallykeeper`;
-  if (!element("picture").files.length) showPicture(image && `/media/image/${encodeURIComponent(image)}?size=thumb`);
+  if (!element("picture").files.length)
+    showPicture(image && `/media/image/${encodeURIComponent(image)}?size=thumb`);
   await control.show();
   acts.show();
 }
@@ -144,7 +160,10 @@ async function saveTable() {
   try {
     const { body: counts } = await read(`${path}/vote_updates?details=true`);
     const people = counts.participants;
-    const rows = placesOf(counts, (act) => counts.running_order.indexOf(act)).map((place) => ({ ...place, name: people[place.key].title ?? "" }));
+    const rows = placesOf(counts, (act) => counts.running_order.indexOf(act)).map((place) => ({
+      ...place,
+      name: people[place.key].title ?? "",
+    }));
     saveCsv({ title: counts.title ?? "", counts, rows, time: clock.now() });
   } catch (error) {
     report(said(error));
@@ -161,13 +180,30 @@ function preview() {
   const button = { rating: t("Rate"), ordering: "" }[type] ?? t("Vote");
   const rows = shownActs().map((item) => {
     const picture = item.picture ? make("img", { src: item.picture, alt: "" }) : "";
-    return make("div", { className: "phone-act" }, picture, make("strong", {}, item.title || "…"), button ? make("span", { className: "phone-button" }, button) : "");
+    return make(
+      "div",
+      { className: "phone-act" },
+      picture,
+      make("strong", {}, item.title || "…"),
+      button ? make("span", { className: "phone-button" }, button) : "",
+    );
   });
-  const title = () => make("strong", { className: "phone-title" }, form.elements.title.value || "…");
+  const title = () =>
+    make("strong", { className: "phone-title" }, form.elements.title.value || "…");
   const about = form.elements.description.value;
   element("preview").replaceChildren(title(), ...(about ? [make("p", {}, about)] : []), ...rows);
-  const faces = shownActs().map((item) => make("div", { className: "phone-act" }, item.picture ? make("img", { src: item.picture, alt: "" }) : "", make("strong", {}, item.title || "…")));
-  element("wall-preview").replaceChildren(title(), make("div", { className: "screen-acts" }, ...faces.slice(0, MOST_ON_WALL)));
+  const faces = shownActs().map((item) =>
+    make(
+      "div",
+      { className: "phone-act" },
+      item.picture ? make("img", { src: item.picture, alt: "" }) : "",
+      make("strong", {}, item.title || "…"),
+    ),
+  );
+  element("wall-preview").replaceChildren(
+    title(),
+    make("div", { className: "screen-acts" }, ...faces.slice(0, MOST_ON_WALL)),
+  );
 }
 
 function report(text) {

@@ -11,35 +11,50 @@ const COLUMN_EM = 8.5; // least width of a bar
 const NAME_EM = 19; // least width of a name in a lower third
 const LAST_MINUTE_MS = 60_000;
 
-/** By name: `layout(stage, view)`, of which `view` has `rows` (as of the ranking), `board`, `standing` and `now`. */
+/**
+ * By name: `layout(stage, view)`, of which `view` has `rows` (as of the ranking), `board`,
+ * `standing` and `now`.
+ */
 export const LAYOUTS = { bars, "lower-third": lowerThird, countdown, call: countdown, winner };
 
 /** Vertical bars, best first. */
 function bars(stage, { rows }) {
-  follow(stage, turned(rows, fits(stage, COLUMN_EM)), (row) => row.key, () => parts("column", "figure", "pillar", "face", "name"), (column, row) => {
-    const [figure, pillar, face, name] = column.children;
-    const isCounted = row.count !== undefined;
-    setText(figure, isCounted ? row.figure : "");
-    pillar.style.setProperty("--part", isCounted ? row.part : 0);
-    column.style.setProperty("--colour", row.colour ?? NO_COLOUR);
-    column.classList.toggle("winner", Boolean(row.isWinner));
-    column.classList.toggle("covered", Boolean(row.isCovered));
-    showFace(face, row.isCovered ? { name: "?", image: "" } : row);
-    setText(name, row.isCovered ? "?" : row.name);
-  });
+  follow(
+    stage,
+    turned(rows, fits(stage, COLUMN_EM)),
+    (row) => row.key,
+    () => parts("column", "figure", "pillar", "face", "name"),
+    (column, row) => {
+      const [figure, pillar, face, name] = column.children;
+      const isCounted = row.count !== undefined;
+      setText(figure, isCounted ? row.figure : "");
+      pillar.style.setProperty("--part", isCounted ? row.part : 0);
+      column.style.setProperty("--colour", row.colour ?? NO_COLOUR);
+      column.classList.toggle("winner", Boolean(row.isWinner));
+      column.classList.toggle("covered", Boolean(row.isCovered));
+      showFace(face, row.isCovered ? { name: "?", image: "" } : row);
+      setText(name, row.isCovered ? "?" : row.name);
+    },
+  );
 }
 
 /** A strip for the lower third of a picture. */
 function lowerThird(stage, { rows }) {
-  follow(stage, turned(rows, fits(stage, NAME_EM)), (row) => row.key, () => parts("entry", "rank", "face", "name", "figure"), (entry, row) => {
-    const [rank, face, name, figure] = entry.children;
-    const isCounted = row.count !== undefined;
-    setText(rank, isCounted || row.isCovered ? String(row.rank) : "");
-    setText(name, row.isCovered ? "?" : row.name);
-    setText(figure, isCounted ? row.figure : "");
-    entry.style.setProperty("--colour", row.colour ?? NO_COLOUR);
-    showFace(face, row.isCovered ? { name: "?", image: "" } : row);
-  });
+  follow(
+    stage,
+    turned(rows, fits(stage, NAME_EM)),
+    (row) => row.key,
+    () => parts("entry", "rank", "face", "name", "figure"),
+    (entry, row) => {
+      const [rank, face, name, figure] = entry.children;
+      const isCounted = row.count !== undefined;
+      setText(rank, isCounted || row.isCovered ? String(row.rank) : "");
+      setText(name, row.isCovered ? "?" : row.name);
+      setText(figure, isCounted ? row.figure : "");
+      entry.style.setProperty("--colour", row.colour ?? NO_COLOUR);
+      showFace(face, row.isCovered ? { name: "?", image: "" } : row);
+    },
+  );
 }
 
 /** The time that is left; alone on the screen in the last minute. */
@@ -53,25 +68,45 @@ function countdown(stage, { standing, now }) {
     running: left === null ? t("Voting is open") : t("Voting ends in"),
     finished: t("Voting has ended"),
   }[standing.phase];
-  const seconds = left === null ? "" : isLast ? String(Math.max(0, Math.ceil(left / 1000))) : words.span(left);
-  const lines = [["label", label ?? ""], ["time", standing.phase === "finished" ? "" : seconds]].filter(([, text]) => text);
-  follow(stage, lines, ([name]) => name, ([name]) => make("p", { className: name }), (line, [, text]) => setText(line, text));
+  const seconds =
+    left === null ? "" : isLast ? String(Math.max(0, Math.ceil(left / 1000))) : words.span(left);
+  const lines = [
+    ["label", label ?? ""],
+    ["time", standing.phase === "finished" ? "" : seconds],
+  ].filter(([, text]) => text);
+  follow(
+    stage,
+    lines,
+    ([name]) => name,
+    ([name]) => make("p", { className: name }),
+    (line, [, text]) => setText(line, text),
+  );
 }
 
 /** Who is first in a final result that is revealed as a whole; until then the title alone. */
 function winner(stage, { rows }) {
-  follow(stage, rows.filter((row) => row.isWinner), (row) => row.key, () => parts("best", "face", "name", "figure"), (best, row) => {
-    const [face, name, figure] = best.children;
-    best.style.setProperty("--colour", row.colour ?? NO_COLOUR);
-    showFace(face, row);
-    setText(name, row.name);
-    setText(figure, row.figure);
-  });
+  follow(
+    stage,
+    rows.filter((row) => row.isWinner),
+    (row) => row.key,
+    () => parts("best", "face", "name", "figure"),
+    (best, row) => {
+      const [face, name, figure] = best.children;
+      best.style.setProperty("--colour", row.colour ?? NO_COLOUR);
+      showFace(face, row);
+      setText(name, row.name);
+      setText(figure, row.figure);
+    },
+  );
 }
 
-const parts = (name, ...inner) => make("div", { className: name }, ...inner.map((each) => make("div", { className: each })));
+const parts = (name, ...inner) =>
+  make("div", { className: name }, ...inner.map((each) => make("div", { className: each })));
 
 /** Returns how many items of at least so many em fit beside one another. */
 function fits(stage, em) {
-  return Math.max(1, Math.floor(stage.clientWidth / (em * parseFloat(getComputedStyle(stage).fontSize))));
+  return Math.max(
+    1,
+    Math.floor(stage.clientWidth / (em * parseFloat(getComputedStyle(stage).fontSize))),
+  );
 }

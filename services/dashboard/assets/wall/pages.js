@@ -41,7 +41,9 @@ export class Pages {
 
   /** "2 of 3", empty with one page. */
   get text() {
-    return this.#pages > 1 ? t("{page} of {pages}", { page: this.#at + 1, pages: this.#pages }) : "";
+    return this.#pages > 1
+      ? t("{page} of {pages}", { page: this.#at + 1, pages: this.#pages })
+      : "";
   }
 }
 
@@ -57,14 +59,23 @@ const page = (pages) => Math.floor(performance.now() / TURN_MS) % pages;
 function scale(list, columns, rows) {
   const size = parseFloat(getComputedStyle(list).fontSize);
   const [height, width] = [list.clientHeight / rows / size, list.clientWidth / columns / size];
-  return Math.max(1, Math.min(LARGEST, height / NATURAL_EM.height, width / NATURAL_EM.width)).toFixed(2);
+  return Math.max(
+    1,
+    Math.min(LARGEST, height / NATURAL_EM.height, width / NATURAL_EM.width),
+  ).toFixed(2);
 }
 
-/** Returns how many rows fit into a column of the list, and how many columns; all rows where the page scrolls. */
+/**
+ * Returns how many rows fit into a column of the list, and how many columns; all rows where the
+ * page scrolls.
+ */
 function capacity(list) {
   const style = getComputedStyle(list);
   if (style.getPropertyValue("--is-flat").trim() === "1") return { fit: Infinity, most: 1 };
   const size = parseFloat(style.fontSize);
   const fit = Math.floor(list.clientHeight / (ROW_EM * size));
-  return { fit: Math.max(3, Math.min(MOST_ROWS, fit)), most: Math.max(1, Math.floor(list.clientWidth / (COLUMN_EM * size))) };
+  return {
+    fit: Math.max(3, Math.min(MOST_ROWS, fit)),
+    most: Math.max(1, Math.floor(list.clientWidth / (COLUMN_EM * size))),
+  };
 }

@@ -1,6 +1,8 @@
-// A screen before an audience: it shows what the show's stream sends, by the browser's session or by a link.
+// A screen before an audience: it shows what the show's stream sends, by the browser's session or
+// by a link.
 //
-// It asks nothing and explains nothing: while it does not know the show's state it shows the contest's title alone.
+// It asks nothing and explains nothing: while it does not know the show's state it shows the
+// contest's title alone.
 
 import { showCall } from "./call-to-vote.js";
 import { LAYOUTS } from "./layouts.js";
@@ -39,7 +41,10 @@ const pages = new Pages(element("ranking"));
 const ranking = new Ranking(element("ranking"), () => {});
 
 const fetched = (path, options = {}) =>
-  fetch(path, { ...options, headers: { ...options.headers, ...(LINK ? { "Tally-Link": LINK } : {}) } });
+  fetch(path, {
+    ...options,
+    headers: { ...options.headers, ...(LINK ? { "Tally-Link": LINK } : {}) },
+  });
 
 async function open(options) {
   const answer = await fetched(`${PATH}/show/stream`, options);
@@ -102,14 +107,21 @@ function show() {
 
 function showRows() {
   const rows = rowsOf();
-  if (LAYOUT) LAYOUT(element("stage"), { rows, board: state.board, standing: state.standing, now: clock.now() });
+  if (LAYOUT)
+    LAYOUT(element("stage"), {
+      rows,
+      board: state.board,
+      standing: state.standing,
+      now: clock.now(),
+    });
   else showRanking(rows);
   fitTexts();
 }
 
 /** Writes names and figures that would be cut in smaller letters. */
 function fitTexts() {
-  const isCut = (text) => text.scrollHeight > text.clientHeight + 1 || text.scrollWidth > text.clientWidth + 1;
+  const isCut = (text) =>
+    text.scrollHeight > text.clientHeight + 1 || text.scrollWidth > text.clientWidth + 1;
   for (const text of document.querySelectorAll(".name, .stage .figure")) {
     text.classList.remove("long", "longer");
     for (const smaller of ["long", "longer"]) if (isCut(text)) text.classList.add(smaller);
@@ -133,16 +145,25 @@ function showImage() {
 
 function showMarks() {
   const { standing, board, link } = state;
-  chip("phase", t(words.PHASES[standing.phase] ?? standing.phase), standing.phase === "running" ? "good" : "");
+  chip(
+    "phase",
+    t(words.PHASES[standing.phase] ?? standing.phase),
+    standing.phase === "running" ? "good" : "",
+  );
   const isFinal = board?.final ?? false;
   chip("finality", isFinal ? t("Final") : t("Provisional"), isFinal ? "good" : "warn");
   element("finality").hidden = !board || standing.phase === "announced";
   const isHeld = board !== null && standing.show.state === "held";
   element("held-mark").hidden = !isHeld;
-  if (isHeld) write("held-mark", t("Held at {time}", { time: words.time(Date.parse(board.held_at)) }));
+  if (isHeld)
+    write("held-mark", t("Held at {time}", { time: words.time(Date.parse(board.held_at)) }));
   const late = standing.lag?.seconds > 0;
   const [text, kind] = {
-    live: !standing.is_counting ? [t("Counting stands still"), "bad"] : late ? [t("Counting is behind"), "warn"] : [t("Live"), "good"],
+    live: !standing.is_counting
+      ? [t("Counting stands still"), "bad"]
+      : late
+        ? [t("Counting is behind"), "warn"]
+        : [t("Live"), "good"],
     stale: [t("Paused"), "warn"],
     lost: [t("Reconnecting …"), "bad"],
   }[link] ?? ["", ""];
@@ -157,35 +178,53 @@ function showClock() {
   if (standing === null) return;
   const span = (time) => words.span(Date.parse(time) - clock.now());
   let text = "";
-  if (standing.phase === "announced" && standing.start) text = t("starts in {span}", { span: span(standing.start) });
-  if (standing.phase === "running" && standing.end) text = t("ends in {span}", { span: span(standing.end) });
+  if (standing.phase === "announced" && standing.start)
+    text = t("starts in {span}", { span: span(standing.start) });
+  if (standing.phase === "running" && standing.end)
+    text = t("ends in {span}", { span: span(standing.end) });
   write("countdown", text);
 }
 
-/** Returns all rows: covered places first, participants in running order while there are no counts. */
+/**
+ * Returns all rows: covered places first, participants in running order while there are no counts.
+ */
 function rowsOf() {
   const { board } = state;
   if (!board) return people.all.map((person) => ({ ...person, colour: colourOf(person) }));
-  const places = board.participants.map(({ participant_key: key, rank, count, points, unique_voter_count: voters, rating }) => ({
-    key,
-    rank,
-    count: points ?? count,
-    voters,
-    values: rating?.distribution,
-    average: rating ? (rating.average ?? -1) : 0,
-  }));
+  const places = board.participants.map(
+    ({ participant_key: key, rank, count, points, unique_voter_count: voters, rating }) => ({
+      key,
+      rank,
+      count: points ?? count,
+      voters,
+      values: rating?.distribution,
+      average: rating ? (rating.average ?? -1) : 0,
+    }),
+  );
   const hasPoints = board.participants[0]?.points !== undefined;
   const kind = hasPoints ? { count: null } : board;
   const isLive = board.held_at === null && board.covered === 0;
   const hasVotes = places.some((place) => place.count > 0); // before the first vote nobody is first
   if (isLive) movement.update(places);
-  const covered = Array.from({ length: board.covered }, (_, at) => ({ key: `covered ${at}`, rank: at + 1, isCovered: true }));
+  const covered = Array.from({ length: board.covered }, (_, at) => ({
+    key: `covered ${at}`,
+    rank: at + 1,
+    isCovered: true,
+  }));
   const shown = places.map((place) => {
     const person = people.of(place.key);
     const isWinner = board.final && board.covered === 0 && place.rank === 1 && place.count > 0;
     const moved = isLive && !isWinner ? movement.of(place.key) : 0;
     const rank = hasVotes || board.covered > 0 ? place.rank : null;
-    return { ...person, ...place, rank, ...figures(place, places[0], kind), colour: colourOf(person), isWinner, moved };
+    return {
+      ...person,
+      ...place,
+      rank,
+      ...figures(place, places[0], kind),
+      colour: colourOf(person),
+      isWinner,
+      moved,
+    };
   });
   return [...covered, ...shown];
 }
@@ -209,10 +248,14 @@ function showFigures() {
   write("count-unit", t(unit.name));
   write("rate-unit", t(unit.rate));
   write("unique-unit", board.contest_type === "ordering" ? t("Ballots") : t("Voters"));
-  const isCounting = link === "live" && standing.is_counting && board.held_at === null && !standing.lag?.seconds;
+  const isCounting =
+    link === "live" && standing.is_counting && board.held_at === null && !standing.lag?.seconds;
   const [second_, minute] = isCounting ? [rate.perSecond, rate.perMinute] : [null, null];
   write("rate", second_ === null ? "–" : words.decimal(second_));
-  write("per-minute", minute === null ? "" : t("{n} a minute", { n: words.number(Math.round(minute)) }));
+  write(
+    "per-minute",
+    minute === null ? "" : t("{n} a minute", { n: words.number(Math.round(minute)) }),
+  );
 }
 
 function chip(id, text, kind) {
@@ -220,7 +263,9 @@ function chip(id, text, kind) {
   element(id).className = `chip ${kind}`.trim();
 }
 
-/** Shows the title of a published contest: all that a screen may show that receives nothing else. */
+/**
+ * Shows the title of a published contest: all that a screen may show that receives nothing else.
+ */
 async function showTitle() {
   try {
     const answer = await fetch(`/public${PATH}`);
@@ -234,7 +279,8 @@ async function showTitle() {
 addEventListener("keydown", (event) => {
   if (!isCommand(event, "f")) return;
   if (document.fullscreenElement) document.exitFullscreen();
-  else document.documentElement.requestFullscreen?.().catch(() => {}); // without full screen the view is the same
+  // without full screen the view is the same
+  else document.documentElement.requestFullscreen?.().catch(() => {});
 });
 addEventListener("resize", render);
 setInterval(() => {

@@ -1,13 +1,30 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { readDelimited, writeDelimited } from "../../../../services/dashboard/assets/delimited-text.js";
+import {
+  readDelimited,
+  writeDelimited,
+} from "../../../../services/dashboard/assets/delimited-text.js";
 
-const CELLS = ["", "Ada", "two\nlines", 'a "quote"', '"', "tab\there", "\r\n", " Åse ", "=1+1", '"Weird Al" Yankovic'];
+const CELLS = [
+  "",
+  "Ada",
+  "two\nlines",
+  'a "quote"',
+  '"',
+  "tab\there",
+  "\r\n",
+  " Åse ",
+  "=1+1",
+  '"Weird Al" Yankovic',
+];
 
 test("a quoted cell may have line breaks and separators", () => {
   const table = 'Ada\t"Norway\nsince 1990"\r\nBob\t"says ""hi"""\r\n';
-  assert.deepEqual(readDelimited(table), [["Ada", "Norway\nsince 1990"], ["Bob", 'says "hi"']]);
+  assert.deepEqual(readDelimited(table), [
+    ["Ada", "Norway\nsince 1990"],
+    ["Bob", 'says "hi"'],
+  ]);
   assert.deepEqual(readDelimited('"a,b",c', ","), [["a,b", "c"]]);
 });
 
@@ -29,18 +46,41 @@ test("what is written is read", () => {
   const quoted = (cell) => (/["\t\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
   for (const one of CELLS)
     for (const other of CELLS) {
-      const rows = [[one, other], [other, one, "end"]];
-      assert.deepEqual(readDelimited(rows.map((row) => row.map(quoted).join("\t")).join("\r\n")), rows);
+      const rows = [
+        [one, other],
+        [other, one, "end"],
+      ];
+      assert.deepEqual(
+        readDelimited(rows.map((row) => row.map(quoted).join("\t")).join("\r\n")),
+        rows,
+      );
     }
 });
 
 test("a title is one cell, and no formula, wherever the file is opened", () => {
-  const titles = ["=1+1", "Ada;=1+1", 'Ada, "A"', ",-1", "@me", "Ada\tB", "two\nlines", "\t=1", "+49", "Ada; Bob"];
+  const titles = [
+    "=1+1",
+    "Ada;=1+1",
+    'Ada, "A"',
+    ",-1",
+    "@me",
+    "Ada\tB",
+    "two\nlines",
+    "\t=1",
+    "+49",
+    "Ada; Bob",
+  ];
   for (const decimal of [".", ","]) {
-    const text = writeDelimited(titles.map((title) => [1, title, 0.5]), decimal);
+    const text = writeDelimited(
+      titles.map((title) => [1, title, 0.5]),
+      decimal,
+    );
     const separator = decimal === "," ? ";" : ",";
     const rows = readDelimited(text.slice(1), separator);
-    assert.deepEqual(rows.map((row) => row.length), titles.map(() => 3));
+    assert.deepEqual(
+      rows.map((row) => row.length),
+      titles.map(() => 3),
+    );
     assert.deepEqual(rows[0], ["1", "'=1+1", `0${decimal}5`]);
     assert.deepEqual(rows[1][1], "Ada;'=1+1");
     assert.deepEqual(rows[5][1], "Ada B");

@@ -1,8 +1,17 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { RecordForm, isEqual, memberAt, patchOf } from "../../../../services/dashboard/assets/record-form.js";
-import { ACT_FIELDS, contestFields, pointsOf } from "../../../../services/dashboard/assets/studio/fields.js";
+import {
+  RecordForm,
+  isEqual,
+  memberAt,
+  patchOf,
+} from "../../../../services/dashboard/assets/record-form.js";
+import {
+  ACT_FIELDS,
+  contestFields,
+  pointsOf,
+} from "../../../../services/dashboard/assets/studio/fields.js";
 
 const CASES = 2_000;
 const FIELDS = contestFields((n) => `Place ${n}`);
@@ -38,9 +47,22 @@ const textOf = (random, name) => oneOf(random, TEXTS[name] ?? NUMBERS);
 
 /** A contest as the API may have it, with much that the form does not show. */
 function contestOf(random) {
-  const position = (id, votes) => ({ id, index: Math.floor(random() * 9), votes, title: id.toUpperCase(), style: { ink: "#fff" }, icon: {} });
+  const position = (id, votes) => ({
+    id,
+    index: Math.floor(random() * 9),
+    votes,
+    title: id.toUpperCase(),
+    style: { ink: "#fff" },
+    icon: {},
+  });
   const limit = () => oneOf(random, [-1, 0, 1, 7, 5_000_000]);
-  const time = () => oneOf(random, [null, "2027-10-31T00:30:00.123456Z", "2027-10-31T01:30:00.654321Z", "2036-05-02T20:00:00.000000Z"]);
+  const time = () =>
+    oneOf(random, [
+      null,
+      "2027-10-31T00:30:00.123456Z",
+      "2027-10-31T01:30:00.654321Z",
+      "2036-05-02T20:00:00.000000Z",
+    ]);
   return {
     key: "c",
     title: oneOf(random, [null, "Song", " spaces "]),
@@ -52,8 +74,20 @@ function contestOf(random) {
       start: time(),
       end: time(),
       free: { is_mobile_only: true, max_contest: limit(), max_participant: limit() },
-      rating: { max_per_participant: limit(), max_rating: 9, step_size: "fraction", sub_rating_configs: [{ sub_rating_id: "stage" }] },
-      ordering: oneOf(random, [null, { skin: "list", positions: [] }, { skin: "list", positions: [position("gold", 5), position("silver", 3), position("mention", 0)] }]),
+      rating: {
+        max_per_participant: limit(),
+        max_rating: 9,
+        step_size: "fraction",
+        sub_rating_configs: [{ sub_rating_id: "stage" }],
+      },
+      ordering: oneOf(random, [
+        null,
+        { skin: "list", positions: [] },
+        {
+          skin: "list",
+          positions: [position("gold", 5), position("silver", 3), position("mention", 0)],
+        },
+      ]),
       ip_restriction_per_participant: limit(),
       is_vote_removal_allowed: random() < 0.5,
       is_contest_time_shown: random() < 0.5,
@@ -68,7 +102,8 @@ function contestOf(random) {
 function merged(target, patch) {
   if (typeof patch !== "object" || patch === null || Array.isArray(patch)) return patch;
   const result = { ...(typeof target === "object" && !Array.isArray(target) ? target : {}) };
-  for (const [name, value] of Object.entries(patch)) result[name] = value === null ? null : merged(result[name], value);
+  for (const [name, value] of Object.entries(patch))
+    result[name] = value === null ? null : merged(result[name], value);
   return result;
 }
 
@@ -129,7 +164,7 @@ function pathsOf(value, path = []) {
   return Object.entries(value).flatMap(([name, member]) => pathsOf(member, [...path, name]));
 }
 
-test("of any record and any edit only the edited members are sent, and nothing without an edit", async () => {
+test("of any record and any edit only edited members are sent, else nothing", async () => {
   await cases(async (random) => {
     const record = contestOf(random);
     const service = new Service(record);
@@ -142,9 +177,13 @@ test("of any record and any edit only the edited members are sent, and nothing w
     assert.ok(await form.save(service.io));
     const isIn = (path, other) => `${path.join(".")}.`.startsWith(`${other.join(".")}.`);
     for (const path of service.patches.flatMap((patch) => pathsOf(patch)))
-      assert.ok(changes.some((sent) => isIn(path, sent.path)), path.join("."));
+      assert.ok(
+        changes.some((sent) => isIn(path, sent.path)),
+        path.join("."),
+      );
     for (const path of pathsOf(record))
-      if (!changes.some((sent) => isIn(path, sent.path) || isIn(sent.path, path))) assert.deepEqual(memberAt(service.record, path), memberAt(record, path));
+      if (!changes.some((sent) => isIn(path, sent.path) || isIn(sent.path, path)))
+        assert.deepEqual(memberAt(service.record, path), memberAt(record, path));
     assert.deepEqual(form.edited, []);
     assert.deepEqual(form.record, service.record);
   });
@@ -179,7 +218,9 @@ test("what others change meanwhile stays, or is a conflict", async () => {
 test("a result that was hidden elsewhere stays hidden", async () => {
   const record = contestOf(seeded(1));
   record.contest_config.vote_visibility = "shown";
-  const hidden = { contest_config: { end: "2036-05-02T21:00:00.000000Z", vote_visibility: "hidden_until_end" } };
+  const hidden = {
+    contest_config: { end: "2036-05-02T21:00:00.000000Z", vote_visibility: "hidden_until_end" },
+  };
   const service = new Service(record, [hidden]);
   const form = opened(record);
   form.edit("title", "Another");
@@ -191,7 +232,10 @@ test("a result that was hidden elsewhere stays hidden", async () => {
 
 test("a conflict is shown by member, and ends as its user chooses", async () => {
   const record = { ...contestOf(seeded(2)), title: "Song" };
-  for (const [end, title] of [["keep", "Mine"], ["take", "Theirs"]]) {
+  for (const [end, title] of [
+    ["keep", "Mine"],
+    ["take", "Theirs"],
+  ]) {
     const service = new Service(record, [{ title: "Theirs" }]);
     const form = opened(record);
     form.edit("title", "Mine");
@@ -230,7 +274,9 @@ test("what is typed while a record is saved is still to be saved", async () => {
   const form = opened(service.record);
   form.edit("title", "First");
   const { io } = service;
-  const patch = (body, etag) => (form.edit("title", "Second"), form.edit("description", "New"), io.patch(body, etag));
+  const patch = (body, etag) => (
+    form.edit("title", "Second"), form.edit("description", "New"), io.patch(body, etag)
+  );
   assert.ok(await form.save({ ...io, patch }));
   assert.deepEqual(form.edited, ["title", "description"]);
   assert.deepEqual(form.conflicts, []);
@@ -243,7 +289,10 @@ test("a page's own way to show a text is no edit", () => {
   form.showAs("description", "two\nlines");
   assert.deepEqual(form.edited, []);
   form.edit("description", "two\nlines!");
-  assert.deepEqual(form.changes.map(({ value }) => value), ["two\nlines!"]);
+  assert.deepEqual(
+    form.changes.map(({ value }) => value),
+    ["two\nlines!"],
+  );
 });
 
 test("a ballot's places keep what the form does not show", () => {
@@ -256,10 +305,18 @@ test("a ballot's places keep what the form does not show", () => {
   assert.equal(form.text("points"), "5, 3, 0");
   form.edit("points", "6, 3, 0, 1");
   const [change] = form.changes;
-  assert.deepEqual(change.value, [{ ...positions[0], votes: 6 }, positions[1], positions[2], { id: "4", index: 8, title: "Place 4", votes: 1 }]);
+  assert.deepEqual(change.value, [
+    { ...positions[0], votes: 6 },
+    positions[1],
+    positions[2],
+    { id: "4", index: 8, title: "Place 4", votes: 1 },
+  ]);
   form.edit("points", "5, 3");
   assert.deepEqual(form.changes[0].value, positions.slice(0, 2));
-  assert.deepEqual([pointsOf("5;3 0"), pointsOf("5, x"), pointsOf("-1"), pointsOf("1.5")], [[5, 3, 0], null, null, null]);
+  assert.deepEqual(
+    [pointsOf("5;3 0"), pointsOf("5, x"), pointsOf("-1"), pointsOf("1.5")],
+    [[5, 3, 0], null, null, null],
+  );
 });
 
 test("a new contest has what the form proposes, for its kind of vote only", () => {
@@ -294,12 +351,15 @@ test("a contest that becomes one with ballots gets the places that the form prop
   assert.deepEqual(form.edited, ["contest_type", "points"]);
 });
 
-test("a new record whose answer is lost is created once, and then has what was edited since", async () => {
+test("a new record whose answer is lost is created once, and gets later edits", async () => {
   const form = new RecordForm(ACT_FIELDS, null, null, { title: "Ada" });
   const bodies = [];
   const post = async (body) => {
     bodies.push(body);
-    if (bodies.length < 3) throw bodies.length === 1 ? new TypeError("no answer") : Object.assign(new Error(), { status: 503 });
+    if (bodies.length < 3)
+      throw bodies.length === 1
+        ? new TypeError("no answer")
+        : Object.assign(new Error(), { status: 503 });
     return { body: { key: "a", ...body }, etag: "1" };
   };
   await assert.rejects(form.create(post));
@@ -312,7 +372,9 @@ test("a new record whose answer is lost is created once, and then has what was e
 
 test("a new record that is refused is created as it was corrected", async () => {
   const form = new RecordForm(ACT_FIELDS, null, null, { title: "Ada" });
-  await assert.rejects(form.create(() => Promise.reject(Object.assign(new Error(), { status: 422 }))));
+  await assert.rejects(
+    form.create(() => Promise.reject(Object.assign(new Error(), { status: 422 }))),
+  );
   form.edit("title", "Bob");
   await form.create(async (body) => ({ body: { key: "a", ...body }, etag: "1" }));
   assert.equal(form.record.title, "Bob");

@@ -19,7 +19,10 @@ function refused(status, retryAfter) {
   return Object.assign(new Error(`${status}`), { status, retryAfter });
 }
 
-/** Listens to these attempts, each the chunks of a body or an error; returns what was received and lost. */
+/**
+ * Listens to these attempts, each the chunks of a body or an error; returns what was received and
+ * lost.
+ */
 async function heard(...attempts) {
   const [received, lost, versions] = [[], [], []];
   const open = async ({ headers }) => {
@@ -28,11 +31,15 @@ async function heard(...attempts) {
     if (next instanceof Error) throw next;
     return { body: body(...next) };
   };
-  await listen(open, { received: (...event) => received.push(event), lost: (why) => lost.push(why) }, QUICK);
+  await listen(
+    open,
+    { received: (...event) => received.push(event), lost: (why) => lost.push(why) },
+    QUICK,
+  );
   return { received, lost, versions };
 }
 
-test("it asks again after an error, an end and a broken connection, with the version received last", async () => {
+test("it asks again after errors and ends, with the latest version", async () => {
   const { received, lost, versions } = await heard(
     refused(503),
     ["retry: 1\nevent: counts\nid: v1\nda", 'ta: {"count": 1}\n\n: ping\n'],
@@ -41,7 +48,11 @@ test("it asks again after an error, an end and a broken connection, with the ver
     ['event: phase\ndata: {"hidden": true}\n\n'],
     [gone],
   );
-  assert.deepEqual(received, [["counts", { count: 1 }], ["phase", { hidden: true }], ["gone", null]]);
+  assert.deepEqual(received, [
+    ["counts", { count: 1 }],
+    ["phase", { hidden: true }],
+    ["gone", null],
+  ]);
   assert.deepEqual(lost, ["unreachable", "ended", "unreachable", "unreachable", "ended"]);
   assert.deepEqual(versions, [null, null, "v1", "v1", "v1", null]);
 });
@@ -59,5 +70,8 @@ test("pauses grow to a bound and differ between pages", () => {
     const [least, most] = [0, 1].map((random) => waitOf(failures, 2_000, pauses, () => random));
     assert.ok(least >= 100 && most <= 5_000 && most === 2 * least, `${failures}: ${least} ${most}`);
   }
-  assert.equal(waitOf(9, 2_000, pauses, () => 1), 5_000);
+  assert.equal(
+    waitOf(9, 2_000, pauses, () => 1),
+    5_000,
+  );
 });

@@ -14,24 +14,46 @@ class Refused extends Error {
   }
 }
 
-/** A browser's storage and a service that counts each vote id once; `faults` are those of the next requests. */
+/**
+ * A browser's storage and a service that counts each vote id once; `faults` are those of the next
+ * requests.
+ */
 class Phone {
   constructor(faults = [], items = new Map()) {
-    Object.assign(this, { faults, items, counted: new Set(), answered: [], stored: [], waits: 0, ids: 0 });
+    Object.assign(this, {
+      faults,
+      items,
+      counted: new Set(),
+      answered: [],
+      stored: [],
+      waits: 0,
+      ids: 0,
+    });
   }
 
   open() {
-    const store = { getItem: (name) => this.items.get(name) ?? null, setItem: (name, value) => this.items.set(name, value) };
+    const store = {
+      getItem: (name) => this.items.get(name) ?? null,
+      setItem: (name, value) => this.items.set(name, value),
+    };
     const wait = async () => (this.waits += 1);
-    const answered = (vote, answer, refusal) => this.answered.push([vote.choice, answer ?? refusal.status]);
+    const answered = (vote, answer, refusal) =>
+      this.answered.push([vote.choice, answer ?? refusal.status]);
     const newId = () => `id ${(this.ids += 1)}`;
-    return (this.votes = new PendingVotes("c", { store, send: (vote) => this.send(vote), answered, newId, wait }));
+    return (this.votes = new PendingVotes("c", {
+      store,
+      send: (vote) => this.send(vote),
+      answered,
+      newId,
+      wait,
+    }));
   }
 
   async send(vote) {
     this.stored.push(this.votes.all.some((each) => each.vote_id === vote.vote_id));
     const fault = this.faults.shift();
-    if (fault === "closed") return new Promise(() => {}); // the page is closed before an answer comes
+    // the page is closed before an answer comes
+    if (fault === "closed") return new Promise(() => {});
     if (fault !== "refused") this.counted.add(vote.vote_id);
     if (fault === "lost") throw new TypeError("no answer");
     if (fault) throw new Refused(fault === "refused" ? 409 : fault);
@@ -77,7 +99,8 @@ test("a refusal is the answer", async () => {
 test("an allowance is read again once it has renewed, by the service's time", () => {
   const renewal = new Renewal();
   let reads = 0;
-  for (let now = 0; now <= 70_000; now += 1_000) reads += renewal.isDue(60_000, now) && now >= 60_000;
+  for (let now = 0; now <= 70_000; now += 1_000)
+    reads += renewal.isDue(60_000, now) && now >= 60_000;
   assert.ok(reads >= 1 && reads <= 4, `${reads}`);
 });
 
@@ -85,7 +108,8 @@ test("an allowance that stays in the past is read with growing pauses", () => {
   for (const renewsAt of [(now) => now - 7_200_000, (now) => now - 1]) {
     const renewal = new Renewal();
     let reads = 0;
-    for (let now = 10_000_000; now < 13_600_000; now += 1_000) reads += renewal.isDue(renewsAt(now), now);
+    for (let now = 10_000_000; now < 13_600_000; now += 1_000)
+      reads += renewal.isDue(renewsAt(now), now);
     assert.ok(reads < 130, `${reads} in an hour`);
   }
 });
@@ -103,15 +127,32 @@ test("shuffled participants keep their order for a voter, and each is first as o
   const first = new Map();
   for (let seed = 0; seed < 6_000; seed += 1) {
     const order = keys(arranged(people, null, `seed ${seed}`));
-    assert.equal(keys(arranged([...people].reverse(), { participants: people }, `seed ${seed}`)), order);
+    assert.equal(
+      keys(arranged([...people].reverse(), { participants: people }, `seed ${seed}`)),
+      order,
+    );
     first.set(order[0], (first.get(order[0]) ?? 0) + 1);
   }
   for (const [key, times] of first) assert.ok(times > 850 && times < 1_150, `${key}: ${times}`);
 });
 
 test("the best are shared, as many as the contest wants, and none while counts are hidden", () => {
-  const results = { count: 3, participants: [{ participant_key: "a", rank: 2 }, { participant_key: "b", rank: 1 }, { participant_key: "c", rank: 3 }] };
-  const shared = (top, of = results) => sharedText({ title: "Song", results: of, top, nameOf: (key) => key.toUpperCase(), address: "https://v" });
+  const results = {
+    count: 3,
+    participants: [
+      { participant_key: "a", rank: 2 },
+      { participant_key: "b", rank: 1 },
+      { participant_key: "c", rank: 3 },
+    ],
+  };
+  const shared = (top, of = results) =>
+    sharedText({
+      title: "Song",
+      results: of,
+      top,
+      nameOf: (key) => key.toUpperCase(),
+      address: "https://v",
+    });
   assert.equal(shared(2), "Song\n1. B\n2. A\nhttps://v");
   assert.equal(shared(-1), "Song\n1. B\n2. A\n3. C\nhttps://v");
   assert.equal(shared(0), "Song\nhttps://v");
