@@ -1,7 +1,11 @@
-"""`python -m tests.house`: prints how large the house is, and the files that a vote and a PATCH of a contest pass.
+"""`python -m tests.house`: prints how large the house is, and the files and turns back of a vote and a PATCH of a
+contest.
 
 A file is passed if one of its functions is called for the request, in the gateway or the projector, and not while
 nothing happens. Both requests pass the files of HTTP, keys, the log and folds.
+
+A turn back is a call against the imports that returns to where the calls came from: from a file into one that
+imports it and has called it, directly or through others, or into another package of which that is so.
 """
 
 import ast
@@ -18,6 +22,8 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
+import grimp
+
 from libs.local_stack.service_process import PARTS, ServiceProcess
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Silence
@@ -26,7 +32,7 @@ from services.cli import bootstrap
 from tests.support.deployments import FEW_PARTITIONS
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
-from tests.support.traced import ROOT
+from tests.support.traced import ROOT, Call, package
 from tests.support.voting import Api, running
 
 IDLE_S: Final = 10.0
@@ -35,7 +41,8 @@ FOLDED_S: Final = 1.0
 SHORT: Final = 40
 PER_SERVICE: Final = "Settings"
 
-Called = set[tuple[str, str]]
+Called = set[Call]
+Turn = tuple[str, str]
 
 
 def files(*folders: str, suffix: str = ".py") -> list[Path]:
@@ -128,19 +135,40 @@ def written(directory: Path, services: int) -> Called:
     assert len(results) == services
     found: Called = set()
     for file in results:
-        found |= {(name, function) for name, function in json.loads(file.read_text())}
+        found |= {Call(*call) for call in json.loads(file.read_text())}
         file.unlink()
     return found
 
 
+def turns_back(calls: Called) -> set[Turn]:
+    """Return the turns back, each as the calling and the called file."""
+    imports = grimp.build_graph("libs", "services")
+
+    def imports_it(call: Call) -> bool:
+        above, below = package(call.file), package(call.caller)
+        if above == below:
+            return imports.chain_exists(importer=module(call.file), imported=module(call.caller))
+        return imports.chain_exists(importer=above, imported=below, as_packages=True)
+
+    return {(call.caller, call.file) for call in calls if call.is_open and imports_it(call)}
+
+
+def module(file: str) -> str:
+    return file.removesuffix(".py").replace(os.sep, ".")
+
+
 def paths(found: dict[str, Called]) -> Iterator[str]:
-    by_name = {name: {file for file, _ in calls} for name, calls in found.items()}
+    by_name = {name: {call.file for call in calls} for name, calls in found.items()}
     shared = set.intersection(*by_name.values())
     yield f"files that each of both passes: {len(shared)}"
     yield from (f"  {file}" for file in sorted(shared))
     for name, passed_files in by_name.items():
         yield f"files that {name} passes: {len(passed_files)}, of its own: {len(passed_files - shared)}"
         yield from (f"  {file}" for file in sorted(passed_files - shared))
+    for name, calls in found.items():
+        turns = turns_back(calls)
+        yield f"turns back of {name}: {len(turns)}"
+        yield from (f"  {caller} -> {file}" for caller, file in sorted(turns))
 
 
 if __name__ == "__main__":
