@@ -1,9 +1,9 @@
 """Appends commands to the catalogue log and waits until the fold has decided them.
 
-All writes that depend on records are optimistic (`CommandWriter.write`): read, derive a command that carries the
-versions read, append it; if another write came in between, the fold rejects the command, and the attempt repeats.
-Only fresh views are read (`libs/views/generations/fresh_reader.py`), and none before the position of an outcome
-read earlier: a repeated attempt is computed from the write that it lost against, or from a later one.
+All writes that depend on records are optimistic (`CommandWriter.attempts`): read, derive a command that carries
+the versions read, append it; if another write came in between, the fold rejects the command, and the next attempt
+follows. Only fresh views are read (`libs/views/generations/fresh_reader.py`), and none before the position of an
+outcome read earlier: a repeated attempt is computed from the write that it lost against, or from a later one.
 """
 
 import asyncio
@@ -11,11 +11,11 @@ import hashlib
 import secrets
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from libs.catalogue.errors import RecordTooLarge
@@ -49,8 +49,6 @@ MAX_COMMANDS: Final = 100
 """Maximum number of commands per call."""
 MOST_UNDECIDED: Final = WRITTEN_TOGETHER.items
 """Records of an account that a process writes before the fold has decided some of them."""
-
-P = TypeVar("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,33 +106,19 @@ class CommandWriter:
         [outcome] = await self._views.outcomes(partition, [request.command_id])
         return outcome if outcome is None else _same_content(outcome, request)
 
-    async def write(
-        self,
-        account: str,
-        name: tuple[str, ...],
-        prepare: Callable[[dict[str, Any]], Awaitable[tuple[P, CatalogueCommand | None]]],
-        request: WriteRequest | None = None,
-    ) -> tuple[P | None, Outcome | None]:
-        """Append the command that `prepare` derives from the records it reads; repeat it after a lost race.
-
-        `prepare` gets the members of a `Command`, and returns its attempt and the command, None if nothing has to
-        be written. Return the decided attempt, None if it was an earlier one with the same idempotency key, and
-        its outcome, None if nothing was written. `name` identifies the records: their writes are serialized in
-        this process, to avoid repeated conflicts. Raises the errors of `prepare` and `record`, and
-        `IdempotencyKeyReused`.
+    @asynccontextmanager
+    async def attempts(
+        self, account: str, *name: str, request: WriteRequest | None = None
+    ) -> AsyncIterator["Attempts"]:
+        """Provide the attempts of a write. `name` identifies the records: their writes are serialized in this
+        process, to avoid repeated conflicts. Raises `ViewsUnavailable` after `WRITE_DEADLINE_S`.
         """
-        request = request or WriteRequest.once()
-        async with self._serialized(account, *name):
-            while True:
-                prepared, outcome = None, await self.earlier(account, request)
-                if outcome is None:
-                    prepared, command = await prepare(self._head(account, request))
-                    if command is None:
-                        return prepared, None
-                    outcome = _same_content(await self.record(command), request)
-                if outcome.kind not in RACES:
-                    return prepared, outcome
-                request = request.again()
+        lock = self._locks.setdefault((account, *name), asyncio.Lock())
+        try:
+            async with asyncio.timeout(WRITE_DEADLINE_S), lock:
+                yield Attempts(self, account, request or WriteRequest.once())
+        except TimeoutError:
+            raise ViewsUnavailable("Too many concurrent writes to this record.", retry_after_s=1) from None
 
     async def record(self, command: CatalogueCommand) -> Outcome:
         """Append the command with the current actor, and wait until the fold has decided it.
@@ -163,18 +147,45 @@ class CommandWriter:
                     retry_after_s=1,
                 ) from None
 
-    def _head(self, account: str, request: WriteRequest) -> dict[str, Any]:
-        at = self.now()
-        return {"account": account, "command_id": request.command_id, "at": at, "content": request.content}
 
-    @asynccontextmanager
-    async def _serialized(self, *name: str) -> AsyncIterator[None]:
-        lock = self._locks.setdefault(name, asyncio.Lock())
-        try:
-            async with asyncio.timeout(WRITE_DEADLINE_S), lock:
-                yield
-        except TimeoutError:
-            raise ViewsUnavailable("Too many concurrent writes to this record.", retry_after_s=1) from None
+class Attempts:
+    """The attempts of a request to write: each derives its command from records that it reads, and appends it.
+
+    They end when the fold has decided a command of the request, whose `outcome` it then is. `is_replayed` if the
+    command was not appended here, but for an earlier request with the same idempotency key.
+    """
+
+    def __init__(self, writer: CommandWriter, account: str, request: WriteRequest) -> None:
+        self._writer = writer
+        self._account = account
+        self._request = request
+        self.outcome: Outcome | None = None
+        self.is_replayed = False
+        self.is_first = True
+        """Whether no attempt has lost a race."""
+
+    def __aiter__(self) -> "Attempts":
+        return self
+
+    async def __anext__(self) -> dict[str, Any]:
+        """Return the members of the next attempt's `Command`. Raises `IdempotencyKeyReused`."""
+        while True:
+            if self.outcome is None:
+                self.outcome = await self._writer.earlier(self._account, self._request)
+                self.is_replayed = self.outcome is not None
+            if self.outcome is None:
+                return self._head()
+            if self.outcome.kind not in RACES:
+                raise StopAsyncIteration
+            self._request, self.outcome, self.is_first = self._request.again(), None, False
+
+    async def append(self, command: CatalogueCommand) -> None:
+        """Append the attempt's command. Raises `IdempotencyKeyReused`, and as `CommandWriter.record`."""
+        self.outcome = _same_content(await self._writer.record(command), self._request)
+
+    def _head(self) -> dict[str, Any]:
+        request, at = self._request, self._writer.now()
+        return {"account": self._account, "command_id": request.command_id, "at": at, "content": request.content}
 
 
 class AccountTurns:

@@ -24,7 +24,6 @@ from libs.catalogue.resource_definition import Document, Resource, Table
 from libs.catalogue.schemas.base import merge_patch, owned_members, unknown_members
 from libs.contracts.catalogue_events import (
     OWN_KEY_PATTERN,
-    CatalogueCommand,
     Outcome,
     OutcomeKind,
     RecordChanged,
@@ -325,57 +324,63 @@ class RecordService:
         if len(changes) > MAX_TOGETHER:
             raise ValidationFailed([Problem("", f"at most {MAX_TOGETHER} records can be written together")])
 
-        async def prepare(head: dict[str, Any]) -> tuple[list[Draft], CatalogueCommand]:
-            above = await self.get(self.table[row.parent or ""], account, parent)
-            found = await asyncio.gather(*(self._read(row, account, key) for key, _ in changes))
-            drafts: list[Draft] = []
-            taken: set[str] = set()
-            problems: list[Problem] = []
-            for index, (before, (key, change)) in enumerate(zip(found, changes, strict=True)):
-                target = Target(row, key or secrets.token_hex(KEY_BYTES), parent, before, above, head["at"])
-                try:
-                    _require_own(target, key, taken)
-                    body = change(None if before is None else before.document)
-                    document = self._document(target, body)
-                    drafts.append(await self._draft(account, target, document, f"/{index}"))
-                    taken.add(target.key)
-                except ValidationFailed as error:
-                    problems += (
-                        Problem(f"/{index}{each['pointer']}", each["message"]) for each in error.data["errors"]
-                    )
-                except RecordTooLarge as error:
-                    problems.append(Problem(f"/{index}", error.message))
-            if problems:
-                raise ValidationFailed(problems)
-            await self._refuse_growth(account, drafts)
-            writes = (Write(**self._payload(draft), expected_version=draft.target.version) for draft in drafts)
-            return drafts, RecordsWritten(**head, writes=tuple(writes))
+        drafts: list[Draft] = []
+        async with self._commands.attempts(account, row.name, f"{parent}/") as attempts:
+            async for head in attempts:
+                drafts = await self._drafts(row, account, parent, changes, head["at"])
+                writes = (Write(**self._payload(draft), expected_version=draft.target.version) for draft in drafts)
+                await attempts.append(RecordsWritten(**head, writes=tuple(writes)))
+        return [written.stored for written in _written(row, parent, drafts, attempts.outcome)]
 
-        decided = await self._commands.write(account, (row.name, f"{parent}/"), prepare)
-        return [written.stored for written in _written(row, parent, *decided)]
+    async def _drafts(
+        self, row: Resource, account: str, parent: str, changes: Sequence[tuple[str, Change]], at: int
+    ) -> list[Draft]:
+        above = await self.get(self.table[row.parent or ""], account, parent)
+        found = await asyncio.gather(*(self._read(row, account, key) for key, _ in changes))
+        drafts: list[Draft] = []
+        taken: set[str] = set()
+        problems: list[Problem] = []
+        for index, (before, (key, change)) in enumerate(zip(found, changes, strict=True)):
+            target = Target(row, key or secrets.token_hex(KEY_BYTES), parent, before, above, at)
+            try:
+                _require_own(target, key, taken)
+                body = change(None if before is None else before.document)
+                document = self._document(target, body)
+                drafts.append(await self._draft(account, target, document, f"/{index}"))
+                taken.add(target.key)
+            except ValidationFailed as error:
+                problems += (
+                    Problem(f"/{index}{each['pointer']}", each["message"]) for each in error.data["errors"]
+                )
+            except RecordTooLarge as error:
+                problems.append(Problem(f"/{index}", error.message))
+        if problems:
+            raise ValidationFailed(problems)
+        await self._refuse_growth(account, drafts)
+        return drafts
 
     async def delete(self, row: Resource, account: str, key: str, fits: Fits | None = None) -> None:
         """Delete a record and its children. Raises `NotFound`, `VersionConflict`, `InUse`, or as its guard."""
         guard = self._guards.get(row.name)
 
-        async def prepare(head: dict[str, Any]) -> tuple[None, CatalogueCommand]:
-            before = await self._read(row, account, key)
-            stored = Target(row, key, "", before, None, head["at"]).existing(fits)
-            if row.judge_deletion is not None:
-                row.judge_deletion(stored.document)
-            is_checked = fits is not None or row.judge_deletion is not None
-            return None, RecordDeleted(
-                **head,
-                resource=row.name,
-                key=key,
-                expected_version=stored.version if is_checked else None,
-                expected_parent=None if guard is None else await guard(account, stored),
-                contest=row.contest_of(key, stored.parent),
-            )
-
-        _, outcome = await self._commands.write(account, (row.name, key), prepare)
-        if outcome is not None and outcome.kind is not OutcomeKind.OK:
-            raise refusal(row, key, "", outcome, {})
+        async with self._commands.attempts(account, row.name, key) as attempts:
+            async for head in attempts:
+                before = await self._read(row, account, key)
+                stored = Target(row, key, "", before, None, head["at"]).existing(fits)
+                if row.judge_deletion is not None:
+                    row.judge_deletion(stored.document)
+                is_checked = fits is not None or row.judge_deletion is not None
+                command = RecordDeleted(
+                    **head,
+                    resource=row.name,
+                    key=key,
+                    expected_version=stored.version if is_checked else None,
+                    expected_parent=None if guard is None else await guard(account, stored),
+                    contest=row.contest_of(key, stored.parent),
+                )
+                await attempts.append(command)
+        if attempts.outcome is not None and attempts.outcome.kind is not OutcomeKind.OK:
+            raise refusal(row, key, "", attempts.outcome, {})
 
     async def _write(
         self,
@@ -396,30 +401,30 @@ class RecordService:
         A record that `is_new` is read only after the fold has found that it exists. Writes of the server have no
         quota.
         """
-        request = request or WriteRequest.once()
-
-        async def prepare(head: dict[str, Any]) -> tuple[list[Draft], CatalogueCommand | None]:
-            is_first = head["command_id"] == request.command_id
-            before, above = None if is_new and is_first else await self._read(row, account, key), None
-            if before is None and row.parent is not None:
-                above = await self._read(self.table[row.parent], account, parent)
-            own_parent = parent if before is None else before.parent
-            target = Target(row, key, own_parent, before, above, head["at"])
-            document = compose(target)
-            if before is not None and document == before.document and not always:
-                return [Draft(target, document, {})], None
-            draft = await self._draft(account, target, document)
-            if not is_server:
-                await self._refuse_growth(account, [draft])
-            if before is not None and row.name in self._change_guards:
-                await self._change_guards[row.name](before, document, permissions)
-            members = head | self._payload(draft)
-            if before is None:
-                return [draft], RecordCreated(**members)
-            return [draft], RecordChanged(**members, expected_version=before.version)
-
-        decided = await self._commands.write(account, (row.name, key), prepare, request)
-        return await self._complete(account, _written(row, parent, *decided)[0])
+        draft: Draft | None = None
+        async with self._commands.attempts(account, row.name, key, request=request) as attempts:
+            async for head in attempts:
+                before = None if is_new and attempts.is_first else await self._read(row, account, key)
+                above = None
+                if before is None and row.parent is not None:
+                    above = await self._read(self.table[row.parent], account, parent)
+                own_parent = parent if before is None else before.parent
+                target = Target(row, key, own_parent, before, above, head["at"])
+                document = compose(target)
+                if before is not None and document == before.document and not always:
+                    return Written(before, replayed=False)
+                draft = await self._draft(account, target, document)
+                if not is_server:
+                    await self._refuse_growth(account, [draft])
+                if before is not None and row.name in self._change_guards:
+                    await self._change_guards[row.name](before, document, permissions)
+                members = head | self._payload(draft)
+                if before is None:
+                    await attempts.append(RecordCreated(**members))
+                else:
+                    await attempts.append(RecordChanged(**members, expected_version=before.version))
+        drafts = [] if draft is None or attempts.is_replayed else [draft]
+        return await self._complete(account, _written(row, parent, drafts, attempts.outcome)[0])
 
     async def _complete(self, account: str, written: Written) -> Written:
         """Return the write with the record as it was written: outcomes refer to it in the log."""

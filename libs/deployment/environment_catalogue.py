@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
-from typing import Any
 
 from libs.catalogue.commands import CommandWriter
 from libs.catalogue.records import RecordService
@@ -64,15 +63,14 @@ class Catalogue:
         return account, found
 
     async def restore(self, account: str, contest: str) -> None:
-        """Take the deletion of a contest back. Raises `NotFound`, and the errors of `CommandWriter.write`."""
-
-        async def prepare(head: dict[str, Any]) -> tuple[None, ContestRestored]:
-            _, deleted = await self.deleted_contest(contest)
-            return None, ContestRestored(**head, contest=contest, due=CONTESTS.due(deleted.document))
-
+        """Take the deletion of a contest back. Raises `NotFound`, and the errors of `Attempts.append`."""
         writer = await self.writer()
-        _, outcome = await writer.write(account, (CONTESTS.name, contest), prepare)
-        if outcome is None or outcome.kind is not OutcomeKind.OK:
+        async with writer.attempts(account, CONTESTS.name, contest) as attempts:
+            async for head in attempts:
+                _, deleted = await self.deleted_contest(contest)
+                due = CONTESTS.due(deleted.document)
+                await attempts.append(ContestRestored(**head, contest=contest, due=due))
+        if attempts.outcome is None or attempts.outcome.kind is not OutcomeKind.OK:
             raise NotFound(f"There is no deleted contest {contest}.")
 
     async def contest(self, key: str) -> tuple[str, ContestRecords]:

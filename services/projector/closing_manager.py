@@ -20,8 +20,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -164,35 +163,34 @@ class ClosingManager:
             await self._settle(contest, contest.finishes)
 
     async def _close(self, contest: Contest, end: int) -> None:
-        """Record the closing by the current records, unless the contest has another end by now.
-
-        It names the participants, unless there are so many that it would not fit into a record.
-        """
-
-        async def prepare(has_titles: bool, head: dict[str, Any]) -> tuple[None, ContestClosing | None]:
-            config = await self._catalogue.contest_config(contest.account, contest.key)
-            current = contest_of(contest.account, config)
-            if config.contest is None or current is None or not may_close(current, end):
-                return None, None
-            titles = {each.key: title_of(each) for each in config.participants} if has_titles else {}
-            document = closed(config.contest.document, current, titles, sources_of(config), end)
-            return None, ContestClosing(
-                **head,
-                contest=contest.key,
-                record=orjson.dumps(document).decode(),
-                expected_config=current.version,
-                actor=Actor("process", "projector", socket.gethostname()),
-            )
-
-        place = "contests", contest.key
+        """Record the closing. It names the participants, unless it would not fit into a record."""
         try:
             try:
-                await self._writer.write(contest.account, place, partial(prepare, True))
+                await self._record_closing(contest, end, has_titles=True)
             except RecordTooLarge:
-                await self._writer.write(contest.account, place, partial(prepare, False))
+                await self._record_closing(contest, end, has_titles=False)
         except RecordTooLarge as error:
             logger.error("contest %s of %s cannot be closed: %s", contest.key, contest.account, error)
             await self._settle(contest, _now() + TOO_LARGE_US)  # lets all others go first
+
+    async def _record_closing(self, contest: Contest, end: int, *, has_titles: bool) -> None:
+        """Record the closing by the current records, unless the contest has another end by now."""
+        async with self._writer.attempts(contest.account, "contests", contest.key) as attempts:
+            async for head in attempts:
+                config = await self._catalogue.contest_config(contest.account, contest.key)
+                current = contest_of(contest.account, config)
+                if config.contest is None or current is None or not may_close(current, end):
+                    return
+                titles = {each.key: title_of(each) for each in config.participants} if has_titles else {}
+                document = closed(config.contest.document, current, titles, sources_of(config), end)
+                command = ContestClosing(
+                    **head,
+                    contest=contest.key,
+                    record=orjson.dumps(document).decode(),
+                    expected_config=current.version,
+                    actor=Actor("process", "projector", socket.gethostname()),
+                )
+                await attempts.append(command)
 
     async def _mark(self, contest: Contest, closing: Closing, states: Mapping[int, ClosingState]) -> None:
         """Append the due markers; done when all are folded, except those that may wait for a source."""

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from libs.catalogue.commands import CommandWriter, WriteRequest
+from libs.catalogue.commands import CommandReader, CommandWriter, WriteRequest
 from libs.catalogue.records import RecordService
-from libs.contracts.catalogue_events import OutcomeKind, RecordChanged, Stored
+from libs.catalogue.resource_definition import Document
+from libs.contracts.catalogue_events import CatalogueCommand, Outcome, OutcomeKind, RecordChanged, Stored
 from libs.contracts.log_records import Appended
 from libs.kafka.writer import LogWriter
 from libs.tally.errors import (
@@ -107,22 +108,52 @@ async def test_an_attempt_is_repeated_from_the_write_that_it_lost_against(
     made = await catalogue.create("crates", account, {"title": "0"})
     seen: list[Stored] = []
 
-    async def prepare(head: dict[str, Any]) -> tuple[None, RecordChanged]:
-        found = await catalogue.record_service.get(CRATES, account, made.key)
-        seen.append(found)
-        if len(seen) < 4:
-            await catalogue.another_record_service(TABLE).patch(
-                CRATES, account, made.key, {"title": str(len(seen))}
+    async with catalogue.writer.attempts(account, "crates", made.key) as attempts:
+        async for head in attempts:
+            found = await catalogue.record_service.get(CRATES, account, made.key)
+            seen.append(found)
+            if len(seen) < 4:
+                await catalogue.another_record_service(TABLE).patch(
+                    CRATES, account, made.key, {"title": str(len(seen))}
+                )
+            command = RecordChanged(
+                **head,
+                resource="crates",
+                key=made.key,
+                record='{"title": "last"}',
+                expected_version=found.version,
             )
-        version, record = found.version, '{"title": "last"}'
-        command = RecordChanged(**head, resource="crates", key=made.key, record=record, expected_version=version)
-        return None, command
-
-    _, outcome = await catalogue.writer.write(account, ("crates", made.key), prepare)
+            await attempts.append(command)
     assert [each.document["title"] for each in seen] == ["0", "1", "2", "3"]
-    assert outcome is not None
-    assert outcome.kind is OutcomeKind.OK
+    assert attempts.outcome is not None
+    assert attempts.outcome.kind is OutcomeKind.OK
     assert (await catalogue.record_service.get(CRATES, account, made.key)).document == {"title": "last"}
+
+
+async def test_a_request_that_lost_a_race_and_was_finished_by_another_process_is_answered_from_the_log(
+    catalogue: Catalogue, account: str
+) -> None:
+    """Its own attempt, which lost, had read another title."""
+    made = await catalogue.create("crates", account, {"title": "first"})
+    asked = WriteRequest.repeatable(account, "POST", "/crates", "key", b"{}")
+    other = catalogue.another_record_service(TABLE)
+
+    def shelved(before: Document) -> Document:
+        return before | {"shelves": []}
+
+    class Overtaken(CommandWriter):
+        async def record(self, command: CatalogueCommand) -> Outcome:
+            await other.patch(CRATES, account, made.key, {"title": "second"})
+            outcome = await super().record(command)
+            await other.amend(CRATES, account, made.key, shelved, asked)
+            return outcome
+
+    writer = Overtaken(catalogue.topic, catalogue.log, catalogue.views)
+    earlier = CommandReader(catalogue.topic, catalogue.reader)
+    overtaken = RecordService(TABLE, catalogue.views, writer, earlier=earlier)
+    written = await overtaken.amend(CRATES, account, made.key, shelved, asked)
+    assert (written.replayed, written.stored.document) == (True, {"title": "second", "shelves": []})
+    assert written.stored == await catalogue.record_service.get(CRATES, account, made.key)
 
 
 async def test_nothing_is_computed_from_a_view_that_is_not_fresh(catalogue: Catalogue, account: str) -> None:
