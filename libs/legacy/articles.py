@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar, Final, get_args
 
 from libs.catalogue.pagination import bytes_of
@@ -13,8 +14,7 @@ from libs.concurrency.turns import in_turns
 from libs.contracts.catalogue_events import Ref, Stored
 from libs.contracts.validation import Problem, ValidationFailed, checked
 from libs.legacy.bodies import BOOLEANS
-from libs.legacy.contests import SHAPE as CONTEST
-from libs.legacy.contests import contest_shape
+from libs.legacy.contests import contest_schema, contest_shape
 from libs.legacy.participants import IMAGE_OR_NULL, Images, image_read, images_at, images_of, participant_read
 from libs.legacy.participants import SHAPE as PARTICIPANT
 from libs.legacy.routing import NEXT, UPDATE, Filter, LegacyCall, LegacyEnvironment, ResourceHandlers
@@ -36,10 +36,12 @@ from libs.legacy.translator import (
 from libs.tally.errors import NotFound
 from libs.tally.time_conversion import microseconds
 
-STYLE: Final[JsonSchema] = inlined(StyleObject.model_json_schema()) | {
-    "description": "The style. Unknown members cannot be changed.",
-}
-"""JSON schema of a `style` parameter."""
+
+@cache
+def style_parameter() -> dict[str, JsonSchema]:
+    """Return the JSON schema of the parameter `style`, by its name."""
+    description = "The style. Unknown members cannot be changed."
+    return {"style": inlined(StyleObject.model_json_schema()) | {"description": description}}
 
 
 def style_problems(body: Mapping[str, Any], before: Document | None) -> list[Problem]:
@@ -122,37 +124,47 @@ DRAFT_FIELDS: Final = (
     ),
 )
 
-DRAFT: Final = Translator(ArticleDraft, DRAFT_FIELDS, {"style": STYLE})
-OWN_PARAMETERS: Final[dict[str, JsonSchema]] = {
-    "style": STYLE,
-    "draft": {"type": "object", "properties": dict(DRAFT.parameters)},
-}
-ARTICLE: Final = Translator(Article, FIELDS, OWN_PARAMETERS)
-FIELD_SHAPE: Final = shape(
-    "ArticleField",
-    shape_of(FIELD, ArticleField)
-    | {
-        "image": IMAGE_OR_NULL,
-        "contest": or_null(CONTEST),
-        "participants": array(PARTICIPANT),
-        "survey": described(OBJECT_OR_NULL, "The survey, as in the current API."),
-        "video": described(OBJECT_OR_NULL, "As written, with its `video_id`."),
-        "web_data": described(OBJECT_OR_NULL, "As written, with its `web_data_key`."),
-    },
-)
-SHAPE: Final = shape(
-    "Article",
-    {
-        "article_key": TEXT,
-        "is_draft": described(FLAG, "The article has a draft, or is one."),
-        "draft": described(OBJECT_OR_NULL, "An article of this shape."),
-        "image": IMAGE_OR_NULL,
-        "is_published": described(FLAG, "False for scheduled articles and drafts."),
-        "fields": array(FIELD_SHAPE),
-    }
-    | ARTICLE.shape()
-    | TIMES,
-)
+DRAFT: Final = Translator(ArticleDraft, DRAFT_FIELDS, style_parameter)
+
+
+def own_parameters() -> dict[str, JsonSchema]:
+    return style_parameter() | {"draft": {"type": "object", "properties": dict(DRAFT.parameters)}}
+
+
+ARTICLE: Final = Translator(Article, FIELDS, own_parameters)
+
+
+@cache
+def article_schema() -> JsonSchema:
+    """Return the JSON schema of the article read shape."""
+    return shape(
+        "Article",
+        {
+            "article_key": TEXT,
+            "is_draft": described(FLAG, "The article has a draft, or is one."),
+            "draft": described(OBJECT_OR_NULL, "An article of this shape."),
+            "image": IMAGE_OR_NULL,
+            "is_published": described(FLAG, "False for scheduled articles and drafts."),
+            "fields": array(_field_schema()),
+        }
+        | ARTICLE.shape()
+        | TIMES,
+    )
+
+
+def _field_schema() -> JsonSchema:
+    return shape(
+        "ArticleField",
+        shape_of(FIELD, ArticleField)
+        | {
+            "image": IMAGE_OR_NULL,
+            "contest": or_null(contest_schema()),
+            "participants": array(PARTICIPANT),
+            "survey": described(OBJECT_OR_NULL, "The survey, as in the current API."),
+            "video": described(OBJECT_OR_NULL, "As written, with its `video_id`."),
+            "web_data": described(OBJECT_OR_NULL, "As written, with its `web_data_key`."),
+        },
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +276,7 @@ FLAGS: Final = ("scheduled", "is_template")
 
 class Articles(ResourceHandlers):
     name, several, one = "article", "/v2/articles", "/v2/articles/{article_key}"
-    row, translator, shape = ARTICLES, ARTICLE, SHAPE
+    row, translator, schema = ARTICLES, ARTICLE, staticmethod(article_schema)
     written = staticmethod(article_written)
     query: ClassVar[Mapping[str, JsonSchema]] = {
         "scheduled": {

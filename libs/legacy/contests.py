@@ -5,7 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, ClassVar, Final
 
 from libs.catalogue.contests.closing_record import in_running_order
@@ -24,7 +24,6 @@ from libs.legacy.participants import (
     BRAND,
     IMAGE_OR_NULL,
     PARTICIPANT,
-    PARTICIPANT_PARAMETERS,
     Brand,
     Images,
     Totals,
@@ -115,46 +114,52 @@ FIELDS: Final = (
     ),
 )
 
-OWN_PARAMETERS: Final[dict[str, JsonSchema]] = {
-    "published": {
-        "type": "boolean",
-        "default": False,
-        "description": "True without `publish`: publish now, unless already published. True with a `publish` in "
-        "the future is rejected, unless `start` is not before it: then the contest is in setup until `publish`, "
-        "and announced until `start`. False: do not publish now; a `publish` in the future is kept, one in the "
-        "past is rejected, and a contest published before is in setup again.",
-    },
-    "add_participants": {
-        "anyOf": [
-            {
-                "type": "array",
-                "maxItems": ADDED_PARTICIPANTS.items,
-                "items": {"anyOf": [{"type": "object", "properties": PARTICIPANT_PARAMETERS}, {}]},
-            },
-            {},
-        ],
-        "description": f"New participants, {ADDED_PARTICIPANTS.items:,} at most; more are refused, and nothing is "
-        "written then. Items that are not participants are ignored, as are images that cannot be used, and any "
-        "other value.",
-    },
+PUBLISHED: Final[JsonSchema] = {
+    "type": "boolean",
+    "default": False,
+    "description": "True without `publish`: publish now, unless already published. True with a `publish` in "
+    "the future is rejected, unless `start` is not before it: then the contest is in setup until `publish`, "
+    "and announced until `start`. False: do not publish now; a `publish` in the future is kept, one in the "
+    "past is rejected, and a contest published before is in setup again.",
 }
 
-CONTEST: Final = Translator(Contest, FIELDS, OWN_PARAMETERS)
-LISTED: Final = shape(
-    "ContestParticipant",
-    {"participant_key": TEXT, "contest_id": TEXT, "brand": BRAND, "vote_count": COUNT, "participated": TIME}
-    | PARTICIPANT.shape()
-    | {"image": IMAGE_OR_NULL},
-)
-SHAPE: Final = shape(
-    "Contest",
-    {"contest_id": TEXT, "phase": {"type": "string", "enum": list(Phase)}, "brand": BRAND, "published": FLAG}
-    | of(COUNT, "total_vote_count", "unique_voter_count")
-    | of(INTEGER, "participant_count", "unique_participant_count")
-    | {"created": TIME, "image": IMAGE_OR_NULL}
-    | CONTEST.shape()
-    | {"participants": described(array(LISTED), "Approved ones, in `participant_order`.")},
-)
+
+def own_parameters() -> dict[str, JsonSchema]:
+    item = {"anyOf": [{"type": "object", "properties": PARTICIPANT.parameters}, {}]}
+    return {
+        "published": PUBLISHED,
+        "add_participants": {
+            "anyOf": [{"type": "array", "maxItems": ADDED_PARTICIPANTS.items, "items": item}, {}],
+            "description": f"New participants, {ADDED_PARTICIPANTS.items:,} at most; more are refused, and "
+            "nothing is written then. Items that are not participants are ignored, as are images that cannot be "
+            "used, and any other value.",
+        },
+    }
+
+
+CONTEST: Final = Translator(Contest, FIELDS, own_parameters)
+
+
+@cache
+def listed_schema() -> JsonSchema:
+    """Return the JSON schema of a participant inside its contest."""
+    members = {"participant_key": TEXT, "contest_id": TEXT, "brand": BRAND, "vote_count": COUNT}
+    members |= {"participated": TIME}
+    return shape("ContestParticipant", members | PARTICIPANT.shape() | {"image": IMAGE_OR_NULL})
+
+
+@cache
+def contest_schema() -> JsonSchema:
+    """Return the JSON schema of the contest read shape."""
+    return shape(
+        "Contest",
+        {"contest_id": TEXT, "phase": {"type": "string", "enum": list(Phase)}, "brand": BRAND, "published": FLAG}
+        | of(COUNT, "total_vote_count", "unique_voter_count")
+        | of(INTEGER, "participant_count", "unique_participant_count")
+        | {"created": TIME, "image": IMAGE_OR_NULL}
+        | CONTEST.shape()
+        | {"participants": described(array(listed_schema()), "Approved ones, in `participant_order`.")},
+    )
 
 
 def contest_written(body: Mapping[str, Any], before: Document | None, now: int) -> Document:
@@ -274,7 +279,7 @@ IMAGE: Final = ("image_id", "image")
 
 class ContestHandlers(ResourceHandlers):
     name, several, one = "contest", "/contests", "/contests/{contest_id}"
-    row, translator, shape = CONTESTS, CONTEST, SHAPE
+    row, translator, schema = CONTESTS, CONTEST, staticmethod(contest_schema)
     operations = ("create", "update", "delete")
     max_bytes = JSON_BODY
     docs: ClassVar[Mapping[str, str]] = {

@@ -1,6 +1,7 @@
 """Conventions in the legacy API, which the current API calls schedules: their table and routes."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar, Final
 
 from libs.catalogue.pagination import bytes_of
@@ -12,7 +13,7 @@ from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem
 from libs.legacy.participants import IMAGE_OR_NULL, Images, image_read, images_at
 from libs.legacy.routing import UPDATE, WHOLE, LegacyCall, ResourceHandlers
-from libs.legacy.translator import TEXT, TEXT_OR_NULL, TIMES, Field, Translator, array, shape
+from libs.legacy.translator import TEXT, TEXT_OR_NULL, TIMES, Field, JsonSchema, Translator, array, shape
 
 DAY: Final = (
     *Field.same("id", "title"),
@@ -49,10 +50,13 @@ REQUIRED: Final = ("start", "end")
 
 CONVENTION: Final = Translator(Convention, FIELDS)
 SEARCH_HELP_SHAPE: Final = shape("SearchHelp", {"term": TEXT_OR_NULL, "icon": IMAGE_OR_NULL})
-SHAPE: Final = shape(
-    "Convention",
-    {"convention_key": TEXT} | CONVENTION.shape() | {"search_helps": array(SEARCH_HELP_SHAPE)} | TIMES,
-)
+
+
+@cache
+def convention_schema() -> JsonSchema:
+    """Return the JSON schema of the convention read shape."""
+    helps = {"search_helps": array(SEARCH_HELP_SHAPE)}
+    return shape("Convention", {"convention_key": TEXT} | CONVENTION.shape() | helps | TIMES)
 
 
 def convention_written(body: Mapping[str, Any], before: Document | None) -> Document:
@@ -87,7 +91,8 @@ def missing(body: Mapping[str, Any], required: tuple[str, ...], before: Document
 
 class Conventions(ResourceHandlers):
     name, several, one = "convention", "/dev/v2/conventions", "/dev/v2/conventions/{convention_key}"
-    row, translator, shape, required = CONVENTIONS, CONVENTION, SHAPE, REQUIRED
+    row, translator, required = CONVENTIONS, CONVENTION, REQUIRED
+    schema = staticmethod(convention_schema)
     written = staticmethod(convention_written)
     page_size = WHOLE
     docs: ClassVar[Mapping[str, str]] = {

@@ -9,6 +9,7 @@ import asyncio
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, ClassVar, Final, NamedTuple
 
 from msgspec import convert, json
@@ -20,8 +21,7 @@ from libs.catalogue.schemas.content import Feed
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.limits import COMMAND_BODY
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.legacy.articles import SHAPE as ARTICLE_SHAPE
-from libs.legacy.articles import STYLE, shown_articles, style_problems, styled
+from libs.legacy.articles import article_schema, shown_articles, style_parameter, style_problems, styled
 from libs.legacy.routing import WHOLE, LegacyCall, LegacyRoutes, ResourceHandlers
 from libs.legacy.translator import (
     INTEGER,
@@ -177,23 +177,41 @@ FIELDS: Final = (
 
 _KEY: Final = re.compile(r"([^~]+)~([1-9][0-9]{0,14})")
 
-FEED: Final = Translator(Feed, FIELDS, {"style": STYLE})
+FEED: Final = Translator(Feed, FIELDS, style_parameter)
 HEAD: Final[JsonSchema] = of(TEXT, "page_key", "feed_key") | {"page_number": INTEGER} | TIMES
 ITEM_ID: Final[JsonSchema] = {"feed_item_id": TEXT}
-LISTED: Final = {"allOf": [shape("FeedItemId", ITEM_ID), ARTICLE_SHAPE]}
-ENTRY: Final = shape("FeedEntry", ITEM_ID | {"article": ARTICLE_SHAPE})
-PAGE_MEMBERS: Final = HEAD | of(TEXT_OR_NULL, "next_page_key", "previous_page_key") | {"items": array(ENTRY)}
-PAGE: Final = shape("FeedPage", PAGE_MEMBERS)
-NEW_ITEM: Final = shape("FeedItem", PAGE_MEMBERS | {"feed_item_id": described(TEXT, "Id of the new item.")})
-SHAPE: Final = shape(
-    "Feed",
-    {"feed_key": TEXT}
-    | FEED.shape()
-    | of(or_null(ARTICLE_SHAPE), "header_article", "footer_article")
-    | of(INTEGER, "total_pages", "total_count")
-    | {"first_page": shape("FirstPage", HEAD | {"articles": array(LISTED)})}
-    | TIMES,
-)
+
+
+def _page_members() -> dict[str, JsonSchema]:
+    entry = shape("FeedEntry", ITEM_ID | {"article": article_schema()})
+    return HEAD | of(TEXT_OR_NULL, "next_page_key", "previous_page_key") | {"items": array(entry)}
+
+
+def page_schema() -> JsonSchema:
+    """Return the JSON schema of a feed's page."""
+    return shape("FeedPage", _page_members())
+
+
+def item_schema() -> JsonSchema:
+    """Return the JSON schema of a feed's page with the id of a new item."""
+    return shape("FeedItem", _page_members() | {"feed_item_id": described(TEXT, "Id of the new item.")})
+
+
+@cache
+def feed_schema() -> JsonSchema:
+    """Return the JSON schema of the feed read shape."""
+    article = article_schema()
+    item = {"allOf": [shape("FeedItemId", ITEM_ID), article]}
+    return shape(
+        "Feed",
+        {"feed_key": TEXT}
+        | FEED.shape()
+        | of(or_null(article), "header_article", "footer_article")
+        | of(INTEGER, "total_pages", "total_count")
+        | {"first_page": shape("FirstPage", HEAD | {"articles": array(item)})}
+        | TIMES,
+    )
+
 
 Articles = Mapping[str, Mapping[str, Any]]
 """Read shapes of existing articles by key."""
@@ -296,7 +314,7 @@ class Laid(NamedTuple):
 
 class Feeds(ResourceHandlers):
     name, several, one = "articlefeed", "/dev/v2/articlefeeds", "/dev/v2/articlefeeds/{feed_key}"
-    row, translator, shape = FEEDS, FEED, SHAPE
+    row, translator, schema = FEEDS, FEED, staticmethod(feed_schema)
     written = staticmethod(feed_written)
     page_size = WHOLE
     docs: ClassVar[Mapping[str, str]] = {
@@ -309,10 +327,10 @@ class Feeds(ResourceHandlers):
         super().add_to(routes)
         item = "/v2/feedpages/{from_page_key}/items/{feed_item_id}/move_to"
         added = "/v2/articlefeeds/{feed_key}/articles/{article_key}"
-        routes.add("POST", added, self.add_article_to_feed, shape=NEW_ITEM)
-        routes.add("GET", "/v2/feedpages/{page_key}", self.get_feedpage, shape=PAGE)
+        routes.add("POST", added, self.add_article_to_feed, schema=item_schema)
+        routes.add("GET", "/v2/feedpages/{page_key}", self.get_feedpage, schema=page_schema)
         routes.add("DELETE", "/v2/feedpages/items/{feed_item_id}", self.remove_feed_item)
-        move: dict[str, Any] = {"parameters": INDEX, "required": tuple(INDEX), "shape": PAGE}
+        move: dict[str, Any] = {"parameters": lambda: INDEX, "required": tuple(INDEX), "schema": page_schema}
         move["max_bytes"] = COMMAND_BODY
         routes.add("POST", item, self.move_feed_item, **move)
         routes.add("POST", item + "/{to_page_key}", self.move_feed_item_to_page, **move)

@@ -1,7 +1,8 @@
 """Images in the legacy API: their table and routes; `image_routes` serves their pictures."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import IO, Any, Final
 
 from starlette.datastructures import UploadFile
@@ -33,7 +34,7 @@ FIELDS: Final = (
     Field("tags", "tags", "read-only", writes=False),
 )
 
-OWN_PARAMETERS: Final[dict[str, JsonSchema]] = {
+OWN_PARAMETERS: Final[Mapping[str, JsonSchema]] = {
     "url": {
         "type": "string",
         "maxLength": ADDRESS.code_points,
@@ -46,11 +47,15 @@ OWN_PARAMETERS: Final[dict[str, JsonSchema]] = {
     },
 }
 
-IMAGE: Final = Translator(Image, FIELDS, OWN_PARAMETERS)
+IMAGE: Final = Translator(Image, FIELDS, lambda: OWN_PARAMETERS)
 RATIO: Final = {"type": "number", "description": "Width divided by height."}
-SHAPE: Final = shape(
-    "ImageRecord", {"image_id": TEXT, "brand": BRAND, "ratio": RATIO, "created": TIME} | IMAGE.shape()
-)
+
+
+@cache
+def image_schema() -> JsonSchema:
+    """Return the JSON schema of the image read shape."""
+    members = {"image_id": TEXT, "brand": BRAND, "ratio": RATIO, "created": TIME}
+    return shape("ImageRecord", members | IMAGE.shape())
 
 
 def image_record_read(account: str, stored: Stored) -> Document:
@@ -66,9 +71,16 @@ def image_record_read(account: str, stored: Stored) -> Document:
 
 FORMATS: Final = ("jpg", "png")
 NOT_ON_UPDATE: Final = ("src", "is_icon")
-UPDATE: Final = {name: schema for name, schema in IMAGE.parameters.items() if name not in NOT_ON_UPDATE}
 MOST_FIELDS: Final = 100
 """Form fields at most: more than there are parameters, as unknown fields are ignored."""
+
+
+def all_parameters() -> Mapping[str, JsonSchema]:
+    return IMAGE.parameters
+
+
+def update_parameters() -> Mapping[str, JsonSchema]:
+    return {name: schema for name, schema in IMAGE.parameters.items() if name not in NOT_ON_UPDATE}
 
 
 class ImageHandlers:
@@ -78,11 +90,11 @@ class ImageHandlers:
 
     def add_to(self, routes: LegacyRoutes) -> None:
         one = "/images/{image_id}"
-        form: dict[str, Any] = {"translator": IMAGE, "kinds": FORMS, "shape": SHAPE}
+        form: dict[str, Any] = {"translator": IMAGE, "kinds": FORMS, "schema": image_schema}
         form["max_bytes"] = self._environment.image_max_bytes + FORM_FIELDS_BODY
-        routes.add("GET", one, self.get_image, shape=SHAPE)
-        routes.add("POST", "/images", self.create_image, parameters=IMAGE.parameters, **form)
-        routes.add("POST", one, self.update_image, parameters=UPDATE, body="image.update", **form)
+        routes.add("GET", one, self.get_image, schema=image_schema)
+        routes.add("POST", "/images", self.create_image, parameters=all_parameters, **form)
+        routes.add("POST", one, self.update_image, parameters=update_parameters, body="image.update", **form)
         routes.add("DELETE", one, self.delete_image)
 
     async def get_image(self, call: LegacyCall) -> Document:

@@ -66,7 +66,6 @@ SHAPE: Final = shape(
     | {"vote_count": COUNT, "rater_count": described(COUNT, f"Distinct voters. {COUNT['description']}")}
     | {"participated": TIME, "user": OBJECT_OR_NULL, "image": OBJECT_OR_NULL},
 )
-PARTICIPANT_PARAMETERS: Final = PARTICIPANT.parameters
 
 
 async def images_of(views: CatalogueViews, account: str, *records: Stored) -> Images:

@@ -22,10 +22,10 @@ from libs.contracts.catalogue_events import ApiKey, Stored
 from libs.contracts.validation import ValidationFailed
 from libs.legacy.bodies import FORMS, read_parameters, request_body
 from libs.legacy.participants import name_brands
-from libs.legacy.translator import JsonSchema, Translator, page
+from libs.legacy.translator import JsonSchema, Parameters, Translator, page
 from libs.tally.errors import NotFound, TallyError, ViewsUnavailable
 from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.web.documents.openapi import LEGACY_ANSWERS, needs, parameter
+from libs.web.documents.openapi import LEGACY_ANSWERS, DescribedRoute, Schema, needs, parameter
 from libs.web.door.auth import Authenticator, require
 from libs.web.server.http_service import Complete
 
@@ -131,7 +131,7 @@ class LegacyRoutes:
 
     def __init__(self, base: str, auth: Authenticator, records: CatalogueViews) -> None:
         """`records` has the accounts' settings."""
-        self.router = APIRouter(tags=["legacy"], responses=LEGACY_ANSWERS)
+        self.router = APIRouter()
         self._base = base
         self._auth = auth
         self._records = records
@@ -143,13 +143,13 @@ class LegacyRoutes:
         handler: Handler,
         *,
         translator: Translator | None = None,
-        parameters: Mapping[str, JsonSchema] | None = None,
+        parameters: Parameters | None = None,
         max_bytes: int = 0,
         required: Sequence[str] = (),
         kinds: Sequence[str] = ("application/json", *FORMS),
         body: str = "",
         query: Mapping[str, JsonSchema] | None = None,
-        shape: JsonSchema | None = None,
+        schema: Callable[[], JsonSchema] | None = None,
         name: str = "",
         description: str = "",
     ) -> None:
@@ -157,7 +157,7 @@ class LegacyRoutes:
 
         The `translator` names invalid values by its parameters. A body with `parameters` has at most `max_bytes`.
         For the documentation: `required` names parameters, `kinds` the body's media types, `body` its component
-        (by default after the operation), and `shape` is the response's schema. The operation's `name` and
+        (by default after the operation), and `schema` returns that of the response. The operation's `name` and
         `description` are those of the handler by default.
         """
 
@@ -176,28 +176,37 @@ class LegacyRoutes:
             return Response(orjson.dumps(shape), 200, {"Cache-Control": "private, no-cache"}, "application/json")
 
         name = name or handler.__name__
-        done: dict[str, Any] = {"description": "Done.", "content": {"application/json": {"schema": shape}}}
         asked = [parameter(each, "path", "") for each in re.findall(r"{(\w+)}", path)]
         asked += [parameter(each, "query", "", schema) for each, schema in (query or {}).items()]
         extra: dict[str, Any] = needs(permission) | {"parameters": asked}
-        if parameters is not None:
-            extra["requestBody"] = request_body(
-                body or name.rpartition("_")[2], parameters, required, kinds, max_bytes
-            )
+
+        def describe() -> Schema:
+            described: Schema = {}
+            if parameters is not None:
+                component = body or name.rpartition("_")[2]
+                described["requestBody"] = request_body(component, parameters(), required, kinds, max_bytes)
+            if schema is not None:
+                content = {"application/json": {"schema": schema()}}
+                described["responses"] = {"200": {"description": "Done.", "content": content}}
+            return described
+
         documented = path.removeprefix("/dev")
-        self.router.add_api_route(
+        route = DescribedRoute(
             self._base + path,
             endpoint,
+            describe=describe,
             methods=[method],
+            tags=["legacy"],
             summary=_title(name),
             description=description or cleandoc(handler.__doc__ or ""),
             operation_id=f"{self._base.strip('/').replace('-', '_')}_{name}",
-            responses=GONE if method == "DELETE" else {200: done},
+            responses=LEGACY_ANSWERS | (GONE if method == "DELETE" else {}),
             status_code=204 if method == "DELETE" else 200,
             response_class=Response,
             openapi_extra=extra,
         )
         other = documented if documented != path else f"/dev{path}"
+        self.router.routes.append(route)
         self.router.add_api_route(
             self._base + other, endpoint, methods=[method], include_in_schema=False, openapi_extra=extra
         )
@@ -227,7 +236,8 @@ class ResourceHandlers:
     one: ClassVar[str]
     row: ClassVar[Resource]
     translator: ClassVar[Translator]
-    shape: ClassVar[JsonSchema]
+    schema: Callable[[], JsonSchema]
+    """Returns the JSON schema of the read shape."""
     required: ClassVar[Sequence[str]] = ()
     query: ClassVar[Mapping[str, JsonSchema]] = {"next": NEXT}
     docs: ClassVar[Mapping[str, str]] = {}
@@ -256,11 +266,11 @@ class ResourceHandlers:
 
     def add_to(self, routes: LegacyRoutes) -> None:
         docs = {"list": LIST.format(f"{self.name}s", self.page_size), "update": UPDATE} | dict(self.docs)
-        parameters, max_bytes = self.translator.parameters, self.max_bytes or self.row.body_bytes
-        shaped: dict[str, Any] = {"shape": self.shape}
-        written = shaped | {"parameters": parameters, "max_bytes": max_bytes}
+        schema, max_bytes = self.schema, self.max_bytes or self.row.body_bytes
+        shaped: dict[str, Any] = {"schema": schema}
+        written = shaped | {"parameters": lambda: self.translator.parameters, "max_bytes": max_bytes}
         handlers: dict[str, tuple[Any, dict[str, Any]]] = {
-            "list": (self.list, {"query": self.query, "shape": page(f"{self.name}s", self.shape)}),
+            "list": (self.list, {"query": self.query, "schema": lambda: page(f"{self.name}s", schema())}),
             "create": (self.create, written | {"required": self.required}),
             "get": (self.get, shaped),
             "update": (self.update, written),

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, ClassVar, Final
 
 from libs.catalogue.pagination import bytes_of
@@ -34,32 +34,29 @@ TIMESLOT: Final = Translator(Timeslot, FIELDS)
 SEARCH_HELP_SHAPE: Final = shape(
     "TimeslotSearchHelp", {"structured_id": TEXT, "term": TEXT_OR_NULL, "icon": IMAGE_OR_NULL}
 )
-SHAPE: Final = shape(
-    "Timeslot",
-    {"timeslot_key": TEXT, "convention_key": TEXT}
-    | TIMESLOT.shape()
-    | {"image": IMAGE_OR_NULL, "search_helps": array(SEARCH_HELP_SHAPE)}
-    | TIMES,
-)
-MULTI: Final[dict[str, JsonSchema]] = {
-    "timeslots": {
-        "type": "array",
-        "maxItems": WRITTEN_TOGETHER.items,
-        "items": {
-            "type": "object",
-            "properties": {
-                "timeslot_key": {
-                    "type": "string",
-                    "maxLength": KEY.code_points,
-                    "description": "Key of the timeslot to change; without it a new one is created.",
-                },
-                **TIMESLOT.parameters,
-            },
-            "required": REQUIRED,
-        },
+
+
+@cache
+def timeslot_schema() -> JsonSchema:
+    """Return the JSON schema of the timeslot read shape."""
+    own = {"image": IMAGE_OR_NULL, "search_helps": array(SEARCH_HELP_SHAPE)}
+    return shape("Timeslot", {"timeslot_key": TEXT, "convention_key": TEXT} | TIMESLOT.shape() | own | TIMES)
+
+
+@cache
+def batch_parameters() -> dict[str, JsonSchema]:
+    """Return the JSON schemas of the parameters of a batch write."""
+    key = {
+        "type": "string",
+        "maxLength": KEY.code_points,
+        "description": "Key of the timeslot to change; without it a new one is created.",
     }
-}
-"""JSON schemas of the parameters of a batch write."""
+    item = {
+        "type": "object",
+        "properties": {"timeslot_key": key, **TIMESLOT.parameters},
+        "required": REQUIRED,
+    }
+    return {"timeslots": {"type": "array", "maxItems": WRITTEN_TOGETHER.items, "items": item}}
 
 
 def timeslot_written(body: Mapping[str, Any], before: Document | None) -> Document:
@@ -95,7 +92,8 @@ def timeslot_read(account: str, stored: Stored, images: Images) -> dict[str, Any
 class Timeslots(ResourceHandlers):
     name = "timeslot"
     several, one = "/dev/v2/conventions/{convention_key}/timeslots", "/dev/v2/timeslots/{timeslot_key}"
-    row, translator, shape, required = TIMESLOTS, TIMESLOT, SHAPE, REQUIRED
+    row, translator, required = TIMESLOTS, TIMESLOT, REQUIRED
+    schema = staticmethod(timeslot_schema)
     written = staticmethod(timeslot_written)
     docs: ClassVar[Mapping[str, str]] = {
         "list": "The convention's timeslots, 20 a page, newest first.",
@@ -111,10 +109,10 @@ class Timeslots(ResourceHandlers):
             "/v2/conventions/{convention_key}/timeslots/multi",
             self.write_several_timeslots,
             translator=TIMESLOT,
-            parameters=MULTI,
+            parameters=batch_parameters,
             max_bytes=JSON_BODY,
             required=("timeslots",),
-            shape=page("timeslots", SHAPE),
+            schema=lambda: page("timeslots", timeslot_schema()),
         )
 
     async def write_several_timeslots(self, call: LegacyCall) -> Document:
@@ -122,7 +120,7 @@ class Timeslots(ResourceHandlers):
 
         An item with `timeslot_key` updates that timeslot, others create one. Each needs `start` and `end`.
         """
-        changes = list(_changes((await call.parameters(MULTI)).get("timeslots")))
+        changes = list(_changes((await call.parameters(batch_parameters())).get("timeslots")))
         await asyncio.gather(*(self.records.get(TIMESLOTS, call.account, key) for key, _ in changes if key))
         parent = call.path("convention_key")
         written = await self.records.write_together(TIMESLOTS, call.account, parent, changes)

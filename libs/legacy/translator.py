@@ -4,9 +4,10 @@ A legacy write changes only members in the table, so members of the current API 
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -17,6 +18,8 @@ from libs.contracts.validation import Problem, ValidationFailed, checked
 from libs.web.documents.openapi import COMPONENT, json_schema, named
 
 JsonSchema = dict[str, Any]
+Parameters = Callable[[], Mapping[str, JsonSchema]]
+"""Returns the JSON schemas of parameters by name, generated on the first call: they delay a process's start."""
 
 PLACE: Final = re.compile(r"/\d+")
 CANONICAL_DEFAULT: Final[Any] = object()
@@ -61,20 +64,20 @@ class Field:
 class Translator:
     """Translates one resource in both directions by its table.
 
-    `own` holds the JSON schemas of further parameters, which the resource's module reads itself.
+    `own` returns further parameters, which the resource's module reads itself.
     """
 
-    def __init__(
-        self, schema: type[Record], fields: Sequence[Field], own: Mapping[str, JsonSchema] | None = None
-    ) -> None:
+    def __init__(self, schema: type[Record], fields: Sequence[Field], own: Parameters = dict) -> None:
         self.fields = fields
         self._schema = schema
+        self._own = own
         self._written = {field.parameter: field for field in fields if field.writes}
-        described = schema.model_json_schema(mode="validation")
-        self.parameters: Final[Mapping[str, JsonSchema]] = {
-            name: _parameter(described, described, field) for name, field in self._written.items()
-        } | dict(own or {})
+
+    @cached_property
+    def parameters(self) -> Mapping[str, JsonSchema]:
         """JSON schemas of the write parameters, for parsing forms and for the documentation."""
+        whole = self._schema.model_json_schema(mode="validation")
+        return {name: _parameter(whole, whole, field) for name, field in self._written.items()} | dict(self._own())
 
     def shape(self) -> dict[str, JsonSchema]:
         """Return the JSON schemas of the members of the read shape in the table, from the canonical schema."""

@@ -1,5 +1,6 @@
 """Routes of ingestion with their OpenAPI descriptions."""
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Query
@@ -73,9 +74,13 @@ def _accepted(description: str, headers: Schema) -> Schema:
     return {"description": description, "headers": POSITION | LOCATION | headers, "model": AcceptedVote}
 
 
-def hot_routes(voting: Voting) -> list[AsgiRoute]:
+def _takes_batch() -> Schema:
     batch = body(BatchForm, BATCH_BODY)
     batch["content"][NDJSON] = NDJSON_BODY
+    return {"requestBody": batch}
+
+
+def hot_routes(voting: Voting) -> list[AsgiRoute]:
     return [
         DirectRoute(
             "/contests/{contest_key}/votes",
@@ -91,7 +96,8 @@ def hot_routes(voting: Voting) -> list[AsgiRoute]:
                 201: _accepted("Recorded in the log, acknowledged by all in-sync replicas.", {}),
                 **problems("not_found", "gone", *REFUSALS, *UNKNOWN),
             },
-            openapi_extra=needs("votes:write") | takes(VoteForm, VOTE_BODY),
+            openapi_extra=needs("votes:write"),
+            describe=partial(takes, VoteForm, VOTE_BODY),
         ),
         AsgiRoute(
             "/contests/{contest_key}/votes/batch",
@@ -103,7 +109,8 @@ def hot_routes(voting: Voting) -> list[AsgiRoute]:
                 200: {"description": "One result per vote.", "headers": POSITION, "model": BatchResult},
                 **problems("not_found", "gone"),
             },
-            openapi_extra=needs("votes:write") | {"requestBody": batch},
+            openapi_extra=needs("votes:write"),
+            describe=_takes_batch,
         ),
     ]
 

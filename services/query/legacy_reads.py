@@ -15,12 +15,11 @@ from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
 from libs.concurrency.turns import in_turns, off_loop
 from libs.contracts.catalogue_events import ApiKey, Stored
-from libs.legacy.contests import SHAPE as CONTEST
-from libs.legacy.contests import ContestPage, contest_read, is_listed, with_data
+from libs.legacy.contests import ContestPage, contest_read, contest_schema, is_listed, with_data
 from libs.legacy.participants import SHAPE as PARTICIPANT
 from libs.legacy.participants import Images, images_of, participant_read
 from libs.legacy.routing import NEXT, PAGE, LegacyCall, LegacyRoutes, NoPermission
-from libs.legacy.translator import page
+from libs.legacy.translator import JsonSchema, page
 from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.web.door.auth import Authenticator
@@ -138,9 +137,14 @@ def contest_reads_router(base: str, reads: LegacyReads) -> APIRouter:
     """Return the reads of one environment under `base`."""
     routes = LegacyRoutes(base, reads.auth, reads.catalogue)
 
-    contests, entries = page("contests", CONTEST), page("participants", PARTICIPANT)
-    routes.add("GET", "/contests/{contest_id}", reads.get_contest, shape=CONTEST)
-    routes.add("GET", "/brands/{brand_id}/contests", reads.list_contests, query=QUERY, shape=contests)
-    routes.add("GET", "/contests/{contest_id}/participants", reads.list_participants, query=QUERY, shape=entries)
-    routes.add("GET", "/participants/{participant_key}", reads.get_participant, shape=PARTICIPANT)
+    def contests() -> JsonSchema:
+        return page("contests", contest_schema())
+
+    def entries() -> JsonSchema:
+        return page("participants", PARTICIPANT)
+
+    routes.add("GET", "/contests/{contest_id}", reads.get_contest, schema=contest_schema)
+    routes.add("GET", "/brands/{brand_id}/contests", reads.list_contests, query=QUERY, schema=contests)
+    routes.add("GET", "/contests/{contest_id}/participants", reads.list_participants, query=QUERY, schema=entries)
+    routes.add("GET", "/participants/{participant_key}", reads.get_participant, schema=lambda: PARTICIPANT)
     return routes.router

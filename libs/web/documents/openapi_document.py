@@ -12,9 +12,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from libs.web.documents.docs_pages import DOCUMENT
-from libs.web.documents.openapi import CODES, COMPONENT, MAX_BYTES, PERMISSION, Schema, limit_answers, problem
+from libs.web.documents.openapi import (
+    CODES,
+    COMPONENT,
+    MAX_BYTES,
+    PERMISSION,
+    DescribedRoute,
+    Schema,
+    limit_answers,
+    problem,
+)
 from libs.web.door.rate_limits import NEVER_LIMITED
-from libs.web.door.typed_routes import TypedRoute
 from libs.web.errors import TABLE
 from libs.web.server.asgi_routes import PlainRoute
 
@@ -80,7 +88,7 @@ class DocumentedApp(FastAPI):
     def openapi(self) -> Schema:
         if self.openapi_schema is None:
             for route in self.routes:
-                if isinstance(route, TypedRoute):
+                if isinstance(route, DescribedRoute):
                     route.complete_description()
                 if isinstance(route, APIRoute):
                     route.operation_id = route.operation_id or route.name

@@ -4,18 +4,18 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, Final
 
-from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from libs.web.documents.openapi import DescribedRoute
 from libs.web.server.direct_routes import DirectCycle
 
 Serve = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-class AsgiRoute(APIRoute):
+class AsgiRoute(DescribedRoute):
     """`documented` provides the OpenAPI entry (signature and docstring) and is never called; `serve` responds.
 
     Add it to an app's `routes` for the document; `HttpMiddleware` serves it without calling the app.

@@ -12,7 +12,7 @@ from libs.legacy.contests import CONTEST
 from libs.legacy.conventions import CONVENTION, REQUIRED
 from libs.legacy.feeds import FEED, INDEX
 from libs.legacy.images import IMAGE
-from libs.legacy.timeslots import MULTI, TIMESLOT
+from libs.legacy.timeslots import TIMESLOT, batch_parameters
 from libs.legacy.translator import JsonSchema
 
 TABLES: Final = {
@@ -20,7 +20,7 @@ TABLES: Final = {
     "article": ARTICLE.parameters,
     "convention": CONVENTION.parameters,
     "timeslot": TIMESLOT.parameters,
-    "timeslots": MULTI,
+    "timeslots": batch_parameters(),
     "feed": FEED.parameters,
     "index": INDEX,
 }

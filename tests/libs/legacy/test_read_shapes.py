@@ -16,15 +16,15 @@ PICTURE = Stored(
 CONTEST_PAGE = contests.ContestPage("brand", Phase.RUNNING, STORED, [STORED], None, {})
 FEED_PAGES = Pages.of(STORED.document, STORED.created)
 READS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "article": (articles.SHAPE, articles.article_read("brand", STORED, articles.Embedded(), 1)),
-    "contest": (contests.SHAPE, contests.contest_read(CONTEST_PAGE)),
-    "participant in a contest": (contests.LISTED, contests.contest_read(CONTEST_PAGE)["participants"][0]),
-    "convention": (conventions.SHAPE, conventions.convention_read("brand", STORED, {})),
-    "feed": (feeds.SHAPE, feeds.feed_read(STORED, FEED_PAGES, {})),
-    "page of a feed": (feeds.PAGE, feeds.page_read("key", FEED_PAGES, 0, {})),
-    "image": (images.SHAPE, images.image_record_read("brand", PICTURE)),
+    "article": (articles.article_schema(), articles.article_read("brand", STORED, articles.Embedded(), 1)),
+    "contest": (contests.contest_schema(), contests.contest_read(CONTEST_PAGE)),
+    "participant in a contest": (contests.listed_schema(), contests.contest_read(CONTEST_PAGE)["participants"][0]),
+    "convention": (conventions.convention_schema(), conventions.convention_read("brand", STORED, {})),
+    "feed": (feeds.feed_schema(), feeds.feed_read(STORED, FEED_PAGES, {})),
+    "page of a feed": (feeds.page_schema(), feeds.page_read("key", FEED_PAGES, 0, {})),
+    "image": (images.image_schema(), images.image_record_read("brand", PICTURE)),
     "participant": (participants.SHAPE, participants.participant_read("brand", STORED, None, {})),
-    "timeslot": (timeslots.SHAPE, timeslots.timeslot_read("brand", STORED, {})),
+    "timeslot": (timeslots.timeslot_schema(), timeslots.timeslot_read("brand", STORED, {})),
 }
 
 

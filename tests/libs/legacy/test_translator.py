@@ -6,7 +6,7 @@ from pydantic import Field as Member
 from libs.catalogue.schemas.base import FreeForm, Linked, Members, Record
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.legacy import articles, contests, conventions, feeds, images, participants, timeslots
-from libs.legacy.translator import Field, Translator
+from libs.legacy.translator import Field, JsonSchema, Translator
 
 
 class Hall(Members):
@@ -153,3 +153,17 @@ def test_parameters_are_described_by_the_canonical_schema() -> None:
     assert parameters["counted"] == {"type": "integer", "default": 5}
     assert parameters["places"]["items"]["properties"].keys() == {"id", "label"}
     assert "seen" not in parameters
+
+
+def test_parameters_are_derived_at_their_first_use_and_kept() -> None:
+    asked = []
+
+    def own() -> dict[str, JsonSchema]:
+        asked.append(1)
+        return {"more": {"type": "string"}}
+
+    translator = Translator(Show, TABLE, own)
+    assert not asked
+    assert "more" in translator.parameters
+    assert translator.parameters is translator.parameters
+    assert len(asked) == 1
