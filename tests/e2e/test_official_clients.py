@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio.subprocess import PIPE, STDOUT
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import pytest
 
 from libs.client import Accepted, ApiError, AsyncClient, Client, FileStore, Refused
 from libs.local_stack.supervisor import Supervisor
+from tests.support.programs import NODE, Programs
 from tests.support.voting import Api, running
 
+STORY = Path(__file__).parent / "official_clients" / "story.js"
 ONE = {"max_participant": 1, "max_contest": -1}
 
 
@@ -71,3 +74,19 @@ async def test_the_python_client_without_asyncio_rates_and_fills_in_ballots(api:
                     break
 
     await asyncio.to_thread(story)
+
+
+async def test_the_client_for_node_votes_reads_and_follows(
+    api: Api, stack: Supervisor, programs: Programs
+) -> None:
+    contest = await api.contest(2, running(free=ONE))
+    arguments = (stack.base_url, stack.stack["api_key"], contest.key, *contest.participants)
+    told = await asyncio.create_subprocess_exec(
+        programs.path(NODE),
+        str(STORY),
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    printed, _ = await told.communicate()
+    assert printed == b"told\n", printed.decode()
