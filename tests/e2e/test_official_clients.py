@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from asyncio.subprocess import PIPE, STDOUT
 from datetime import UTC, datetime
 from pathlib import Path
 
