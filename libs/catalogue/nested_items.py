@@ -6,11 +6,10 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from libs.catalogue.schemas.base import Members
+from libs.catalogue.schemas.base import Document, Members
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.time_conversion import timestamp
 
-Document = dict[str, Any]
 Arrange = Callable[[Document | None, Document, int], None]
 """Fills in `after` from the document `before` (None: new record) and the time of the write (us).
 

@@ -20,8 +20,8 @@ from libs.catalogue.errors import QuotaExceeded, RecordTooLarge, VersionConflict
 from libs.catalogue.nested_items import KEY_BYTES, keep_item_members
 from libs.catalogue.pagination import ListRequest, Page, read_page
 from libs.catalogue.references import Refs, collected, enforced, no_such, refusal
-from libs.catalogue.resource_definition import Document, Resource, Table
-from libs.catalogue.schemas.base import merge_patch, owned_members, unknown_members
+from libs.catalogue.resource_definition import Resource, Table
+from libs.catalogue.schemas.base import Document, merge_patch, owned_members, unknown_members
 from libs.contracts.catalogue_events import (
     OWN_KEY_PATTERN,
     Outcome,

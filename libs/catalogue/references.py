@@ -5,7 +5,8 @@ from collections.abc import Collection
 from typing import Final
 
 from libs.catalogue.errors import InUse, RecordNotFound, UnknownReferences
-from libs.catalogue.resource_definition import Document, Resource, Table
+from libs.catalogue.resource_definition import Resource, Table
+from libs.catalogue.schemas.base import Document
 from libs.contracts.catalogue_events import REF_KEY_PATTERN, Outcome, OutcomeKind, Ref, Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import TallyError

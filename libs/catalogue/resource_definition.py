@@ -7,13 +7,12 @@ from typing import Any, Final, Literal, get_args
 
 from libs.catalogue.errors import RecordTooLarge
 from libs.catalogue.nested_items import Arrange
-from libs.catalogue.schemas.base import Record
+from libs.catalogue.schemas.base import Document, Record
 from libs.contracts.catalogue_events import Ref, Stored
 from libs.contracts.limits import compact_json, record_body, record_bytes
 from libs.contracts.validation import Problem, checked
 from libs.contracts.visible_text import visible_length
 
-Document = dict[str, Any]
 Operation = Literal["create", "place", "list", "get", "patch", "delete"]
 """`create` assigns a random key; `place` uses a key chosen by the account."""
 OPERATIONS: Final[frozenset[Operation]] = frozenset(get_args(Operation)) - {"place"}

@@ -18,8 +18,9 @@ from libs.catalogue.api_examples import EXAMPLES
 from libs.catalogue.contests import closing_record
 from libs.catalogue.contests.contest_mapper import phase_of
 from libs.catalogue.errors import StatusTransition
-from libs.catalogue.resource_definition import OPERATIONS, Document, Offer, Reference, Resource, Table
+from libs.catalogue.resource_definition import OPERATIONS, Offer, Reference, Resource, Table
 from libs.catalogue.schemas.app import AccountSettings, App, CloudSettings, Package, Shop
+from libs.catalogue.schemas.base import Document
 from libs.catalogue.schemas.content import Article, Convention, Feed, Survey, Timeslot
 from libs.catalogue.schemas.contest import Contest, Link, Participant, Show, StoredVoteSource
 from libs.catalogue.schemas.media import (

@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any, ClassVar, Final, get_args
 
 from libs.catalogue.pagination import bytes_of
-from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import ARTICLES, CONTESTS, PARTICIPANTS, SURVEYS
+from libs.catalogue.schemas.base import Document
 from libs.catalogue.schemas.content import Article, ArticleDraft, ArticleField, ArticleType, StyleObject
 from libs.concurrency.turns import in_turns
 from libs.contracts.catalogue_events import Ref, Stored

@@ -13,8 +13,8 @@ from libs.catalogue.contests.contest_mapper import contest_of, listed
 from libs.catalogue.errors import RecordTooLarge
 from libs.catalogue.pagination import size_of
 from libs.catalogue.records import MAX_TOGETHER
-from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
+from libs.catalogue.schemas.base import Document
 from libs.catalogue.schemas.contest import Contest, Participant
 from libs.concurrency.turns import off_loop
 from libs.contracts.catalogue_events import ContestRecords, Stored

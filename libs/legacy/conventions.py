@@ -5,8 +5,8 @@ from functools import cache
 from typing import Any, ClassVar, Final
 
 from libs.catalogue.pagination import bytes_of
-from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONVENTIONS
+from libs.catalogue.schemas.base import Document
 from libs.catalogue.schemas.content import Convention
 from libs.concurrency.turns import in_turns
 from libs.contracts.catalogue_events import Stored

@@ -14,9 +14,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from msgspec import convert, json
 
-from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import ARTICLES, FEEDS
-from libs.catalogue.schemas.base import MAX_LIMIT
+from libs.catalogue.schemas.base import MAX_LIMIT, Document
 from libs.catalogue.schemas.content import Feed
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.limits import COMMAND_BODY

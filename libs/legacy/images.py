@@ -9,8 +9,8 @@ from starlette.datastructures import UploadFile
 
 from libs.catalogue.commands import WriteRequest
 from libs.catalogue.references import find_usable, no_such
-from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import IMAGES
+from libs.catalogue.schemas.base import Document
 from libs.catalogue.schemas.media import Image
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.limits import ADDRESS, FORM_FIELDS_BODY

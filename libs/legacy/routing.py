@@ -16,8 +16,9 @@ from libs.catalogue.commands import WriteRequest
 from libs.catalogue.errors import RecordNotFound, UnknownReferences
 from libs.catalogue.pagination import ListRequest
 from libs.catalogue.records import RecordService
-from libs.catalogue.resource_definition import Document, Resource
+from libs.catalogue.resource_definition import Resource
 from libs.catalogue.resource_table import RESOURCES
+from libs.catalogue.schemas.base import Document
 from libs.contracts.catalogue_events import ApiKey, Stored
 from libs.contracts.validation import ValidationFailed
 from libs.legacy.bodies import FORMS, read_parameters, request_body

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Final
 
 from libs.catalogue.pagination import bytes_of
 from libs.catalogue.records import Change
-from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import TIMESLOTS
+from libs.catalogue.schemas.base import Document
 from libs.catalogue.schemas.content import Timeslot
 from libs.concurrency.turns import in_turns
 from libs.contracts.catalogue_events import Stored

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from libs.catalogue.resource_definition import Document
-from libs.catalogue.schemas.base import Record
+from libs.catalogue.schemas.base import Document, Record
 from libs.contracts.validation import Problem, ValidationFailed, checked
 from libs.web.documents.openapi import COMPONENT, json_schema, named
 

@@ -29,10 +29,9 @@ from libs.catalogue.api_keys import (
 from libs.catalogue.commands import CommandWriter, WriteRequest
 from libs.catalogue.errors import UnknownKey
 from libs.catalogue.records import RecordService
-from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import ACCOUNT_KEY, ACCOUNTS
 from libs.catalogue.schemas.app import AccountSettings, Looks
-from libs.catalogue.schemas.base import Members, Timestamp
+from libs.catalogue.schemas.base import Document, Members, Timestamp
 from libs.contracts.catalogue_events import ApiKey, KeyAncestor, KeyRules, Stored
 from libs.contracts.limits import COMMAND_BODY
 from libs.contracts.validation import Problem, ValidationFailed, no_token

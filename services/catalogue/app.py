@@ -11,8 +11,8 @@ from libs.catalogue.commands import CommandReader, CommandWriter
 from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.contests.wall_links import WallLinks
 from libs.catalogue.records import Quota, RecordService
-from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, FILES, IMAGES, PARTICIPANTS, RESOURCES
+from libs.catalogue.schemas.base import Document
 from libs.concurrency.tasks import first_success
 from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.deployment.deployment import Deployment

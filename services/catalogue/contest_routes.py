@@ -12,9 +12,8 @@ from libs.catalogue.contests.closing_record import Closing, closing_of, votes_fr
 from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.contests.visibility import LOOSENING, opens_sooner, shows_more
 from libs.catalogue.errors import HasVotes
-from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS
-from libs.catalogue.schemas.base import Members, Timestamp
+from libs.catalogue.schemas.base import Document, Members, Timestamp
 from libs.contracts.catalogue_events import ApiKey, Stored
 from libs.contracts.limits import COMMAND_BODY
 from libs.contracts.topics import VotesLog

@@ -20,8 +20,8 @@ from starlette.responses import Response, StreamingResponse
 
 from libs.catalogue.commands import WriteRequest
 from libs.catalogue.records import Fits, RecordService, Written
-from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import FILES
+from libs.catalogue.schemas.base import Document
 from libs.catalogue.schemas.media import KeptBytes, fits_type, kept_bytes, upload_id
 from libs.contracts.catalogue_events import ApiKey, Stored
 from libs.contracts.validation import Problem, ValidationFailed

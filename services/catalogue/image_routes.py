@@ -18,8 +18,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from libs.catalogue.records import Written
-from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import ACCOUNTS, CONTESTS, IMAGES, PARTICIPANTS
+from libs.catalogue.schemas.base import Document
 from libs.catalogue.schemas.media import SIZES, Image, picture_version
 from libs.contracts.catalogue_events import ApiKey, Stored
 from libs.contracts.limits import ADDRESS, FORM_FIELDS_BODY

@@ -19,7 +19,8 @@ from libs.catalogue.commands import WriteRequest
 from libs.catalogue.contests.contest_mapper import phase_of
 from libs.catalogue.pagination import PAGE_BYTES, ListRequest, Page, bytes_of, ranked_page, size_of
 from libs.catalogue.records import Fits, RecordService, Written
-from libs.catalogue.resource_definition import Document, Resource, Table
+from libs.catalogue.resource_definition import Resource, Table
+from libs.catalogue.schemas.base import Document
 from libs.catalogue.schemas.content import ArticleType
 from libs.catalogue.schemas.contest import ContestType, Status
 from libs.concurrency.turns import in_turns

@@ -16,8 +16,8 @@ from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.catalogue.contests.wall_links import WallLinks
 from libs.catalogue.pagination import ListRequest
 from libs.catalogue.records import RecordService
-from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import FROZEN, LINKS, SHOWS
+from libs.catalogue.schemas.base import Document
 from libs.catalogue.schemas.contest import CallToVote, Link, Show
 from libs.contracts.catalogue_events import ApiKey, ContestRecords, Stored
 from libs.contracts.topics import VotesLog

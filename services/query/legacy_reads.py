@@ -11,8 +11,8 @@ from fastapi import APIRouter
 
 from libs.catalogue.pagination import PAGE_BYTES, ListRequest, bytes_of, read_page, size_of, token_after
 from libs.catalogue.references import no_such
-from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
+from libs.catalogue.schemas.base import Document
 from libs.concurrency.turns import in_turns, off_loop
 from libs.contracts.catalogue_events import ApiKey, Stored
 from libs.legacy.contests import ContestPage, contest_read, contest_schema, is_listed, with_data

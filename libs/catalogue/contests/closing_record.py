@@ -13,7 +13,7 @@ import orjson
 
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.catalogue.errors import NotClosed, NotSealed
-from libs.catalogue.resource_definition import Document
+from libs.catalogue.schemas.base import Document
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.contracts.log_records import CURRENT

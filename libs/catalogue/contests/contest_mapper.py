@@ -13,7 +13,7 @@ from libs.catalogue.contests.closing_record import (
     votes_from,
 )
 from libs.catalogue.contests.vote_sources import SourceConfig, source_name, source_of
-from libs.catalogue.resource_definition import Document
+from libs.catalogue.schemas.base import Document
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.catalogue.schemas.contest import ContestConfig, Ordering, Rating, RenewFreeVote
 from libs.contracts.catalogue_events import ContestRecords, Stored

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, NamedTuple, get_args
 
-from libs.catalogue.resource_definition import Document
+from libs.catalogue.schemas.base import Document
 from libs.catalogue.schemas.contest import ContestConfig, ResultRelease, VoteVisibility
 
 MORE_VISIBLE_FIRST: Final[Sequence[str]] = get_args(VoteVisibility)

@@ -39,6 +39,8 @@ from libs.contracts.limits import (
 from libs.contracts.validation import UNKNOWN_MEMBER, Problem, problems_in
 from libs.tally.time_conversion import microseconds, parse_timestamp, timestamp
 
+Document = dict[str, Any]
+"""The JSON object of a record."""
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 MAX_LIMIT: Final = 2**31 - 1

@@ -20,8 +20,8 @@ from libs.backup.manifest import ImportRefused, read_complete, records_of
 from libs.catalogue.contests.closing_record import Correction, Seal, closing_of, corrections, reopened_of, seal_of
 from libs.catalogue.errors import NotClosed, NotSealed
 from libs.catalogue.records import RecordService
-from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS
+from libs.catalogue.schemas.base import Document
 from libs.certificates import verifier
 from libs.certificates.builder import Batches, CertifiedLog, Sealing
 from libs.certificates.merkle_proofs import problems, proof_of, root_of

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from libs.catalogue.errors import UnknownReferences
-from libs.catalogue.resource_definition import Document
+from libs.catalogue.schemas.base import Document
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import ValidationFailed
 from libs.tally.errors import NotFound

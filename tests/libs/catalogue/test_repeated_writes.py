@@ -7,7 +7,7 @@ import pytest
 
 from libs.catalogue.commands import CommandReader, CommandWriter, WriteRequest
 from libs.catalogue.records import RecordService
-from libs.catalogue.resource_definition import Document
+from libs.catalogue.schemas.base import Document
 from libs.contracts.catalogue_events import CatalogueCommand, Outcome, OutcomeKind, RecordChanged, Stored
 from libs.contracts.log_records import Appended
 from libs.kafka.writer import LogWriter

@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from libs.catalogue.resource_definition import Document
-from libs.catalogue.schemas.base import Record
+from libs.catalogue.schemas.base import Document, Record
 from libs.catalogue.schemas.content import Article, ArticleDraft, Convention, Feed, Timeslot
 from libs.catalogue.schemas.contest import Contest, Participant
 from libs.catalogue.schemas.media import Image

@@ -17,9 +17,9 @@ from pydantic import BaseModel
 import services.gateway.app  # noqa: F401 (defines all forms)
 from libs.catalogue.nested_items import keep_item_members
 from libs.catalogue.references import collected
-from libs.catalogue.resource_definition import Document, Resource
+from libs.catalogue.resource_definition import Resource
 from libs.catalogue.resource_table import RESOURCES
-from libs.catalogue.schemas.base import Record, merge_patch, unknown_members
+from libs.catalogue.schemas.base import Document, Record, merge_patch, unknown_members
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import ValidationFailed, checked
 from libs.legacy.articles import ARTICLE, DRAFT
