@@ -159,7 +159,7 @@ class Attempts:
         self._writer = writer
         self._account = account
         self._request = request
-        self.outcome: Outcome | None = None
+        self._outcome: Outcome | None = None
         self.is_replayed = False
         self.is_first = True
         """Whether no attempt has lost a race."""
@@ -170,18 +170,23 @@ class Attempts:
     async def __anext__(self) -> dict[str, Any]:
         """Return the members of the next attempt's `Command`. Raises `IdempotencyKeyReused`."""
         while True:
-            if self.outcome is None:
-                self.outcome = await self._writer.earlier(self._account, self._request)
-                self.is_replayed = self.outcome is not None
-            if self.outcome is None:
+            if self._outcome is None:
+                self._outcome = await self._writer.earlier(self._account, self._request)
+                self.is_replayed = self._outcome is not None
+            if self._outcome is None:
                 return self._head()
-            if self.outcome.kind not in RACES:
+            if self._outcome.kind not in RACES:
                 raise StopAsyncIteration
-            self._request, self.outcome, self.is_first = self._request.again(), None, False
+            self._request, self._outcome, self.is_first = self._request.again(), None, False
 
     async def append(self, command: CatalogueCommand) -> None:
         """Append the attempt's command. Raises `IdempotencyKeyReused`, and as `CommandWriter.record`."""
-        self.outcome = _same_content(await self._writer.record(command), self._request)
+        self._outcome = _same_content(await self._writer.record(command), self._request)
+
+    @property
+    def outcome(self) -> Outcome:
+        assert self._outcome is not None, "read after the last attempt"
+        return self._outcome
 
     def _head(self) -> dict[str, Any]:
         request, at = self._request, self._writer.now()

@@ -3,63 +3,56 @@ terms."""
 
 import secrets
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from libs.catalogue.schemas.base import Document, Members
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.time_conversion import timestamp
 
-Arrange = Callable[[Document | None, Document, int], None]
-"""Fills in `after` from the document `before` (None: new record) and the time of the write (us).
-
-Raises `ValidationFailed`.
-"""
-
 KEY_BYTES: Final = 12
 _OWN: Final = {"key", "created", "updated"}
 
 
-def keyed(name: str, schema: type[Members]) -> Arrange:
-    """Return a function that gives each item of the list `name` a key and timestamps.
+def set_keys(name: str, schema: type[Members], before: Document | None, after: Document, at: int) -> None:
+    """Give each item of the list `name` a key and timestamps.
 
-    In a change, an item with a known key updates that item; one without a key is new.
+    In a change, an item with a known key updates that item; one without a key is new. Raises `ValidationFailed`.
     """
-
-    def arrange(before: Document | None, after: Document, at: int) -> None:
-        known = {item["key"]: item for item in (before or {}).get(name, ())}
-        taken: set[str] = set()
-        problems: list[Problem] = []
-        for index, item in enumerate(after.get(name, ())):
-            key = None if before is None else item.get("key")
-            if key in taken:
-                problems.append(Problem(f"/{name}/{index}/key", "must be unique"))
-            elif key is not None and key not in known:
-                problems.append(Problem(f"/{name}/{index}/key", "is unknown; omit it to add an item"))
-            else:
-                _complete(schema, known.get(key or ""), item, at)
-                taken.add(item["key"])
-        if problems:
-            raise ValidationFailed(problems)
-
-    return arrange
+    known = {item["key"]: item for item in (before or {}).get(name, ())}
+    taken: set[str] = set()
+    problems: list[Problem] = []
+    for index, item in enumerate(after.get(name, ())):
+        key = None if before is None else item.get("key")
+        if key in taken:
+            problems.append(Problem(f"/{name}/{index}/key", "must be unique"))
+        elif key is not None and key not in known:
+            problems.append(Problem(f"/{name}/{index}/key", "is unknown; omit it to add an item"))
+        else:
+            _complete(schema, known.get(key or ""), item, at)
+            taken.add(item["key"])
+    if problems:
+        raise ValidationFailed(problems)
 
 
-def stamped(*path: str, schema: type[Members], default: Document | None = None) -> Arrange:
-    """Return a function that sets `updated` of the object at `path` on a change; `default` is used without one."""
-
-    def arrange(before: Document | None, after: Document, at: int) -> None:
-        own = _at(after, path)
-        if own is None and default is not None:
-            own = after[path[0]] = dict(default)
-        if own is None:
-            return
-        old = _at(before or {}, path)
-        is_new = old is None and default is not None
-        changed = is_new or not _same(schema, old or {}, own)
-        own["updated"] = timestamp(at) if changed else (old or {}).get("updated")
-
-    return arrange
+def set_updated(
+    path: Sequence[str],
+    schema: type[Members],
+    before: Document | None,
+    after: Document,
+    at: int,
+    default: Document | None = None,
+) -> None:
+    """Set `updated` of the object at `path` on a change; `default` is used without one."""
+    own = _at(after, path)
+    if own is None and default is not None:
+        own = after[path[0]] = dict(default)
+    if own is None:
+        return
+    old = _at(before or {}, path)
+    is_new = old is None and default is not None
+    changed = is_new or not _same(schema, old or {}, own)
+    own["updated"] = timestamp(at) if changed else (old or {}).get("updated")
 
 
 def _complete(schema: type[Members], old: Document | None, item: Document, at: int) -> None:
@@ -77,7 +70,7 @@ def _same(schema: type[Members], one: Document, other: Document) -> bool:
     return shown[0] == shown[1]
 
 
-def _at(document: Document, path: tuple[str, ...]) -> Document | None:
+def _at(document: Document, path: Sequence[str]) -> Document | None:
     found: Document | None = document
     for step in path:
         found = found.get(step) if found is not None else None
@@ -102,29 +95,25 @@ def keep_item_members(kept: Mapping[str, tuple[str, ...]], before: Document, aft
 LEGACY = "search_helps"
 
 
-def shared_terms(name: str) -> Arrange:
-    """Return a function that gives the member `name` and `search_helps` the same terms: those that were changed.
+def share_terms(name: str, before: Document | None, document: Document) -> None:
+    """Give the member `name` and `search_helps` the same terms: those that were changed.
 
     Icons of terms that stay are kept, as are items without a term. Raises `ValidationFailed` if both were changed,
     to different terms.
     """
-
-    def arrange(old: Document | None, document: Document, _: int) -> None:
-        before, items, helps = old or {}, document.get(name, []), document.get(LEGACY, [])
-        if _terms(items) == _terms(helps):
-            return
-        of_items = _terms(items) != _terms(before.get(name, ()))
-        of_helps = helps != before.get(LEGACY, [])
-        if of_items and of_helps:
-            message = f"has other terms than {LEGACY}: send one of them, or the same terms in both"
-            raise ValidationFailed([Problem(f"/{name}", message)])
-        if of_helps:
-            is_text = name == "search_terms" or any(isinstance(item, str) for item in items)
-            document[name] = _matched(_terms(helps), items, lambda term: term if is_text else {"term": term})
-        elif of_items:
-            document[LEGACY] = _matched(_terms(items), helps, lambda term: {"term": term})
-
-    return arrange
+    old, items, helps = before or {}, document.get(name, []), document.get(LEGACY, [])
+    if _terms(items) == _terms(helps):
+        return
+    of_items = _terms(items) != _terms(old.get(name, ()))
+    of_helps = helps != old.get(LEGACY, [])
+    if of_items and of_helps:
+        message = f"has other terms than {LEGACY}: send one of them, or the same terms in both"
+        raise ValidationFailed([Problem(f"/{name}", message)])
+    if of_helps:
+        is_text = name == "search_terms" or any(isinstance(item, str) for item in items)
+        document[name] = _matched(_terms(helps), items, lambda term: term if is_text else {"term": term})
+    elif of_items:
+        document[LEGACY] = _matched(_terms(items), helps, lambda term: {"term": term})
 
 
 def _term(item: Any) -> str | None:

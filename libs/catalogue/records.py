@@ -8,20 +8,20 @@ read, the write is composed again from the record as it is then.
 import asyncio
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 import orjson
 
 from libs.catalogue.commands import CommandReader, CommandWriter, WriteRequest
-from libs.catalogue.contests.closing_record import set_by
+from libs.catalogue.contests.contest_votes import ContestVotes
 from libs.catalogue.errors import QuotaExceeded, RecordTooLarge, VersionConflict
-from libs.catalogue.nested_items import KEY_BYTES, keep_item_members
+from libs.catalogue.nested_items import KEY_BYTES
 from libs.catalogue.pagination import ListRequest, Page, read_page
-from libs.catalogue.references import Refs, collected, enforced, no_such, refusal
-from libs.catalogue.resource_definition import Resource, Table
-from libs.catalogue.schemas.base import Document, merge_patch, owned_members, unknown_members
+from libs.catalogue.references import Refs, collected, enforced, refusal
+from libs.catalogue.resource_definition import Fits, Resource, Table, Target
+from libs.catalogue.schemas.base import Document, owned_members, unknown_members
 from libs.contracts.catalogue_events import (
     OWN_KEY_PATTERN,
     Outcome,
@@ -41,45 +41,8 @@ from libs.views.catalogue.stored_records import Size
 MAX_TOGETHER: Final = WRITTEN_TOGETHER.items
 """Records written by one event: their fold is one call of 2 ms at most."""
 
-Fits = Callable[[Stored], bool]
-"""The caller's precondition on the current version."""
 Change = Callable[[Document | None], Any]
 """Returns the new body for the old document (None: new record); raises to reject the write."""
-Guard = Callable[[str, Stored], Awaitable[int]]
-"""Raises to reject the deletion of an account's record, or returns the checked version of its parent."""
-ChangeGuard = Callable[[Stored, Document, Collection[str] | None], Awaitable[None]]
-"""Raises to reject the change of a record to a new document; the permissions are the caller's, if it has one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A record to write, as read at time `at` (us): `before` is None if it does not exist.
-
-    `above` is the parent of a new record, None if the resource has no parent or the parent does not exist.
-    """
-
-    row: Resource
-    key: str
-    parent: str
-    before: Stored | None
-    above: Stored | None
-    at: int
-
-    @property
-    def version(self) -> int | None:
-        return None if self.before is None else self.before.version
-
-    def existing(self, fits: Fits | None = None) -> Stored:
-        """Return the record. Raises `NotFound`, and `VersionConflict` unless it `fits`."""
-        if self.before is None:
-            raise no_such(self.row, self.key)
-        self.require_fit(fits)
-        return self.before
-
-    def require_fit(self, fits: Fits | None) -> None:
-        """Raise `VersionConflict` unless there is a record that fits, if the caller has a precondition."""
-        if fits is not None and (self.before is None or not fits(self.before)):
-            raise VersionConflict(f"The {self.row.singular} {self.key} has changed since; read it again.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +96,8 @@ class Draft(NamedTuple):
 class RecordService:
     """The records of one environment. Other accounts' records are not found.
 
-    By resource name, `guards` check deletions and `change_guards` changes, and `new_members` return the server's
-    members of new records. `earlier` reads the commands of repeated requests back: without it, none can have an
-    idempotency key.
+    `votes` are the environment's, if it has some. `earlier` reads the commands of repeated requests back: without
+    it, none can have an idempotency key.
     """
 
     def __init__(
@@ -143,18 +105,15 @@ class RecordService:
         table: Table,
         views: CatalogueViews,
         commands: CommandWriter,
-        guards: Mapping[str, Guard] | None = None,
-        change_guards: Mapping[str, ChangeGuard] | None = None,
-        new_members: Mapping[str, Callable[[], Document]] | None = None,
+        *,
+        votes: ContestVotes | None = None,
         earlier: CommandReader | None = None,
         quota: Quota | None = None,
     ) -> None:
         self.table = table
         self._views = views
         self._commands = commands
-        self._guards = guards or {}
-        self._change_guards = change_guards or {}
-        self._new_members = new_members or {}
+        self._votes = votes
         self._earlier = earlier
         self._quota = quota
 
@@ -162,7 +121,7 @@ class RecordService:
         """Return a record. Raises `NotFound`."""
         stored = await self._views.get(account, row.name, key)
         if stored is None:
-            raise no_such(row, key)
+            raise row.not_found(key)
         return stored
 
     async def page(self, row: Resource, account: str, request: ListRequest, parent: str = "") -> Page:
@@ -207,8 +166,7 @@ class RecordService:
         def compose(target: Target) -> Document:
             if target.before is not None:
                 raise VersionConflict(f"The {row.singular} {target.key} already exists.")
-            members = self._new_members[row.name]() if row.name in self._new_members else {}
-            return self._whole(target, body, members | (owned or {}))
+            return target.whole(body, owned)
 
         key = key or secrets.token_hex(KEY_BYTES)
         return await self._write(row, account, key, compose, request, parent=parent, is_new=True)
@@ -238,8 +196,7 @@ class RecordService:
             elif target.before is None and unknown:
                 raise ValidationFailed(unknown)
             before = {} if creates and target.before is None else target.existing(fits).document
-            merged = keep_item_members(row.kept, before, merge_patch(before, patch))
-            return self._document(target, merged, others=unknown)
+            return target.document(row.merged(before, patch), others=unknown)
 
         return (await self._write(row, account, key, compose, permissions=permissions)).stored
 
@@ -258,7 +215,7 @@ class RecordService:
         """
 
         def compose(target: Target) -> Document:
-            return self._document(target, change(target.existing().document), owned=owned)
+            return target.document(change(target.existing().document), owned)
 
         return (await self._write(row, account, key, compose, permissions=permissions)).stored
 
@@ -299,7 +256,7 @@ class RecordService:
             nonlocal before
             before = target.before
             target.require_fit(fits)
-            return self._whole(target, body, owned)
+            return target.whole(body, owned)
 
         written = await self._write(row, account, key, compose, parent=parent)
         return written.stored, before
@@ -311,7 +268,7 @@ class RecordService:
         """
         if not re.fullmatch(OWN_KEY_PATTERN, key):
             raise ValidationFailed([Problem("", "a key is 1 to 130 of A-Z a-z 0-9 _ . ~ -, and not . or ..")])
-        return await self._write(row, account, key, lambda target: self._whole(target, body), request, always=True)
+        return await self._write(row, account, key, lambda target: target.whole(body), request, always=True)
 
     async def write_together(
         self, row: Resource, account: str, parent: str, changes: Sequence[tuple[str, Change]]
@@ -341,11 +298,10 @@ class RecordService:
         taken: set[str] = set()
         problems: list[Problem] = []
         for index, (before, (key, change)) in enumerate(zip(found, changes, strict=True)):
-            target = Target(row, key or secrets.token_hex(KEY_BYTES), parent, before, above, at)
+            target = self._target(row, key or secrets.token_hex(KEY_BYTES), parent, before, above, at)
             try:
                 _require_own(target, key, taken)
-                body = change(None if before is None else before.document)
-                document = self._document(target, body)
+                document = target.document(change(target.old))
                 drafts.append(await self._draft(account, target, document, f"/{index}"))
                 taken.add(target.key)
             except ValidationFailed as error:
@@ -360,26 +316,25 @@ class RecordService:
         return drafts
 
     async def delete(self, row: Resource, account: str, key: str, fits: Fits | None = None) -> None:
-        """Delete a record and its children. Raises `NotFound`, `VersionConflict`, `InUse`, or as its guard."""
-        guard = self._guards.get(row.name)
+        """Delete a record and its children.
 
+        Raises `NotFound`, `VersionConflict`, `InUse`, and the errors of the row's `judge_deletion`.
+        """
         async with self._commands.attempts(account, row.name, key) as attempts:
             async for head in attempts:
                 before = await self._read(row, account, key)
-                stored = Target(row, key, "", before, None, head["at"]).existing(fits)
-                if row.judge_deletion is not None:
-                    row.judge_deletion(stored.document)
-                is_checked = fits is not None or row.judge_deletion is not None
+                stored = self._target(row, key, "", before, None, head["at"]).existing(fits)
+                judged_by = await row.judge_deletion(account, stored, self._votes)
                 command = RecordDeleted(
                     **head,
                     resource=row.name,
                     key=key,
-                    expected_version=stored.version if is_checked else None,
-                    expected_parent=None if guard is None else await guard(account, stored),
+                    expected_version=judged_by.version if fits is None else stored.version,
+                    expected_parent=judged_by.parent,
                     contest=row.contest_of(key, stored.parent),
                 )
                 await attempts.append(command)
-        if attempts.outcome is not None and attempts.outcome.kind is not OutcomeKind.OK:
+        if attempts.outcome.kind is not OutcomeKind.OK:
             raise refusal(row, key, "", attempts.outcome, {})
 
     async def _write(
@@ -409,15 +364,15 @@ class RecordService:
                 if before is None and row.parent is not None:
                     above = await self._read(self.table[row.parent], account, parent)
                 own_parent = parent if before is None else before.parent
-                target = Target(row, key, own_parent, before, above, head["at"])
+                target = self._target(row, key, own_parent, before, above, head["at"])
                 document = compose(target)
                 if before is not None and document == before.document and not always:
                     return Written(before, replayed=False)
                 draft = await self._draft(account, target, document)
                 if not is_server:
                     await self._refuse_growth(account, [draft])
-                if before is not None and row.name in self._change_guards:
-                    await self._change_guards[row.name](before, document, permissions)
+                if before is not None and self._votes is not None:
+                    await row.judge_by_votes(before, document, permissions, self._votes)
                 members = head | self._payload(draft)
                 if before is None:
                     await attempts.append(RecordCreated(**members))
@@ -437,35 +392,10 @@ class RecordService:
     async def _read(self, row: Resource, account: str, key: str) -> Stored | None:
         return await self._views.get(account, row.name, key) if key else None
 
-    def _document(
-        self, target: Target, body: Any, *, owned: Document | None = None, others: Iterable[Problem] = ()
-    ) -> Document:
-        """Validate `body` as the target's new document, with the problems in `others`.
-
-        `owned` replaces the server's members, which otherwise stay. Raises `ValidationFailed`, `NotFound` for a
-        missing parent, and the errors of the row's `judge`.
-        """
-        row, above = target.row, target.above
-        old = None if target.before is None else target.before.document
-        document = row.validated(body, old, others)
-        document |= {name: old[name] for name in row.schema.owned if name in old} if old is not None else {}
-        document |= owned or {}
-        if old is not None:
-            document |= set_by(row.schema.owned, old, document, target.at)
-        if old is None and row.parent is not None:
-            if above is None:
-                raise no_such(self.table[row.parent], target.parent)
-            if row.complete is not None:
-                row.complete(document, above.document)
-        if row.arrange is not None:
-            row.arrange(old, document, target.at)
-        if old is not None and row.judge is not None and document != old:
-            row.judge(old, document)
-        return document
-
-    def _whole(self, target: Target, body: Document, owned: Document | None = None) -> Document:
-        """Validate a client's body as the target's whole document; it must not have the server's members."""
-        return self._document(target, body, owned=owned, others=owned_members(target.row.schema, body))
+    def _target(
+        self, row: Resource, key: str, parent: str, before: Stored | None, above: Stored | None, at: int
+    ) -> Target:
+        return Target(self.table, row, key, parent, before, above, at, self._votes)
 
     async def _draft(self, account: str, target: Target, document: Document, where: str = "") -> Draft:
         row, before = target.row, target.before
@@ -522,11 +452,10 @@ def _require_own(target: Target, key: str, taken: Collection[str]) -> None:
         raise ValidationFailed([Problem("", f"the {singular} {key} occurs twice")])
 
 
-def _written(row: Resource, parent: str, drafts: Sequence[Draft] | None, outcome: Outcome | None) -> list[Written]:
-    """Return the written records, or the unchanged ones. Raises the API error of a rejected write."""
-    drafts = drafts or ()
-    if outcome is None:
-        return [Written(draft.target.existing(), replayed=False) for draft in drafts]
+def _written(row: Resource, parent: str, drafts: Sequence[Draft], outcome: Outcome) -> list[Written]:
+    """Return the written records; without drafts an earlier request wrote them. Raises the API error of a rejected
+    write.
+    """
     keys = [draft.target.key for draft in drafts]
     if outcome.kind is not OutcomeKind.OK:
         missing = next((key for key in keys if (row.name, key) in outcome.refs), "")

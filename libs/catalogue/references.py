@@ -43,7 +43,7 @@ async def enforced(views: CatalogueViews, table: Table, account: str, refs: Refs
 
     async def is_shared(ref: Ref) -> bool:
         row = table.get(ref[0])
-        if row is None or row.shared is None or await views.get(account, *ref) is not None:
+        if row is None or row.shared_by is None or await views.get(account, *ref) is not None:
             return False
         return ref in held or await find_shared(views, row, ref[1]) is not None
 
@@ -52,9 +52,9 @@ async def enforced(views: CatalogueViews, table: Table, account: str, refs: Refs
 
 async def find_shared(views: CatalogueViews, row: Resource, key: str) -> tuple[str, Stored] | None:
     """Return a record that its account shares with all others, such as an image for public use, with its owner."""
-    owner = None if row.shared is None else await views.find_owner(row.name, key)
+    owner = None if row.shared_by is None else await views.find_owner(row.name, key)
     stored = None if owner is None else await views.get(owner, row.name, key)
-    if owner is None or stored is None or row.shared is None or not row.shared(stored.document):
+    if owner is None or stored is None or not row.is_shared(stored.document):
         return None
     return owner, stored
 
@@ -71,7 +71,7 @@ def refusal(row: Resource, key: str, parent: str, outcome: Outcome, refs: Refs) 
         case OutcomeKind.IN_USE:
             return InUse(outcome.refs)
         case OutcomeKind.MISSING if (row.name, key) in outcome.refs:
-            return no_such(row, key)
+            return row.not_found(key)
         case OutcomeKind.MISSING if row.parent is not None and (row.parent, parent) in outcome.refs:
             return RecordNotFound(row.parent, parent, row.parent)
         case OutcomeKind.MISSING:
@@ -86,7 +86,3 @@ def _unknown_reference(resource: str, key: str) -> str:
     """Return the message for a reference to a missing record, or to a missing part of its parent."""
     singular = resource.rpartition("/")[2].removesuffix("s").replace("_", " ")
     return f"there is no {singular} {key.rpartition('/')[2]}; create it first, or name another"
-
-
-def no_such(row: Resource, key: str) -> RecordNotFound:
-    return RecordNotFound(row.name, key, row.singular)

@@ -1,23 +1,20 @@
-"""Definition of a resource, one row of the table of resources, and functions that derive from it."""
+"""Definition of a resource, one row of the table of resources, and of a record to write."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
-from libs.catalogue.errors import RecordTooLarge
-from libs.catalogue.nested_items import Arrange
-from libs.catalogue.schemas.base import Document, Record
+from libs.catalogue.contests.contest_votes import ContestVotes
+from libs.catalogue.errors import RecordNotFound, RecordTooLarge, VersionConflict
+from libs.catalogue.schemas.base import Document, Record, merge_patch, owned_members
 from libs.contracts.catalogue_events import Ref, Stored
 from libs.contracts.limits import compact_json, record_body, record_bytes
 from libs.contracts.validation import Problem, checked
-from libs.contracts.visible_text import visible_length
 
 Operation = Literal["create", "place", "list", "get", "patch", "delete"]
 """`create` assigns a random key; `place` uses a key chosen by the account."""
 OPERATIONS: Final[frozenset[Operation]] = frozenset(get_args(Operation)) - {"place"}
-TITLED: Final = ("contests", "participants")
-"""Resources that audiences identify by title."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +38,16 @@ class Offer:
     name: str
 
 
+class JudgedBy(NamedTuple):
+    """The versions of a record and of its parent by which a deletion was judged; None if one does not matter."""
+
+    version: int | None = None
+    parent: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One resource.
-
-    `contest` names the contest whose configuration a change affects, `due` returns the time (us) of its next
-    check. `complete` fills in a new document from its parent; `judge` raises to reject a change (before, after),
-    `judge_deletion` to reject a deletion;
-    `computed` returns members of a response that only the server sets.
-    """
+    """One resource. A subclass has the rules of its own."""
 
     name: str
     """Name in paths, in events, and in the views."""
@@ -59,28 +57,53 @@ class Resource:
     parent: str | None = None
     """Parent resource: records are created and listed below it, deleted with it, and numbered within it."""
     contest: Literal["self", "parent"] | None = None
-    due: Callable[[Document], int | None] = lambda _: None
-    sort_key: Callable[[Document], str] = lambda _: ""
-    """Text without NUL that orders the records of one parent in their natural order; "" for resources without."""
+    """The contest whose configuration a change affects."""
     refusals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Error codes of the resource's own rules, by method, for the documentation."""
     references: tuple[Reference, ...] = ()
     offers: tuple[Offer, ...] = ()
-    shared: Callable[[Document], bool] | None = None
-    """True if records of other accounts can reference the record. This does not prevent its deletion."""
-    complete: Callable[[Document, Document], None] | None = None
-    judge: Callable[[Document, Document], None] | None = None
-    judge_deletion: Callable[[Document], None] | None = None
-    arrange: Arrange | None = None
-    """Sets the server's members of nested items: `nested_items.py`."""
-    kept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Members of list items that only the legacy API uses, by list: a PATCH without them keeps them, matching
-    items by `id`."""
-    computed: Callable[[Stored], Document] | None = None
-    timed: Callable[[Stored, int], Document] | None = None
-    """Computes members that also depend on the time (us), so the entity tag includes them."""
+    shared_by: str | None = None
+    """The member that lets records of other accounts reference the record. This does not prevent its deletion."""
+    is_timed: bool = False
+    """Responses also depend on the time, so the entity tag includes all members."""
     operations: frozenset[Operation] = OPERATIONS
     """Operations of the generic routes; others have their own router or do not exist."""
+
+    def problems(self, body: Any, before: Document | None) -> Iterable[Problem]:
+        """Return the problems of a new body beside those of the schema."""
+        return ()
+
+    def merged(self, before: Document, patch: Document) -> Document:
+        """Return the body that a PATCH (RFC 7396) makes of the document `before`."""
+        changed: Document = merge_patch(before, patch)
+        return changed
+
+    def complete(self, document: Document, target: "Target") -> None:
+        """Set the server's members of the target's valid new document. Raises `ValidationFailed`."""
+
+    def judge(self, before: Document, after: Document) -> None:
+        """Raise to reject a change."""
+
+    async def judge_by_votes(
+        self, before: Stored, after: Document, permissions: Collection[str] | None, votes: ContestVotes
+    ) -> None:
+        """Raise to reject a change because of votes; the permissions are the caller's, if it has one."""
+
+    async def judge_deletion(self, account: str, stored: Stored, votes: ContestVotes | None) -> JudgedBy:
+        """Raise to reject the deletion of an account's record."""
+        return JudgedBy()
+
+    def due(self, document: Document) -> int | None:
+        """Return the time (us) of the record's next check."""
+        return None
+
+    def sort_key(self, document: Document) -> str:
+        """Return the text without NUL that orders the records of one parent in their natural order, if any."""
+        return ""
+
+    def computed(self, stored: Stored, now: int) -> Document:
+        """Return members of a response, at `now` (us), that only the server sets."""
+        return {}
 
     def validated(self, body: Any, before: Document | None = None, others: Iterable[Problem] = ()) -> Document:
         """Return the canonical document of a record that was `before`.
@@ -88,7 +111,7 @@ class Resource:
         Raises `ValidationFailed`, also for any problems in `others`, and `RecordTooLarge`, unless the record was
         too large before.
         """
-        document = checked(self.schema, body, [*others, *self._blank_title(body, before)], before).stored()
+        document = checked(self.schema, body, [*others, *self.problems(body, before)], before).stored()
         if (size := self._bytes(document)) > self.max_bytes >= self._bytes(before or {}):
             raise RecordTooLarge(
                 f"A {self.singular.replace('_', ' ')} may have at most {self.max_bytes:,} bytes as JSON, "
@@ -110,23 +133,86 @@ class Resource:
     def _bytes(self, document: Document) -> int:
         return len(compact_json({name: document[name] for name in document.keys() - self.schema.owned}))
 
-    def _blank_title(self, body: Any, before: Document | None) -> Iterator[Problem]:
-        """Yield a problem for a new title without a visible character; one stored earlier may be sent back."""
-        title = body.get("title") if isinstance(body, dict) and self.name in TITLED else None
-        is_blank = isinstance(title, str) and not visible_length(title)
-        if is_blank and (before is None or before.get("title") != title):
-            yield Problem("/title", "must have a visible character")
+    def is_shared(self, document: Document) -> bool:
+        """Return whether records of other accounts can reference the record."""
+        return self.shared_by is not None and bool(document.get(self.shared_by))
 
     def contest_of(self, key: str, parent: str) -> str | None:
         """Return the contest whose configuration version a change of this record raises."""
         return {"self": key, "parent": parent}.get(self.contest or "")
 
+    def not_found(self, key: str) -> RecordNotFound:
+        return RecordNotFound(self.name, key, self.singular)
+
     def show(self, stored: Stored, now: int | None = None) -> Document:
         """Return the record as the current API's response, at `now` (us) or at present."""
         shown = self.schema.model_validate(stored.document).shown()
-        computed = self.computed(stored) if self.computed is not None else {}
-        timed = self.timed(stored, now or time.time_ns() // 1000) if self.timed is not None else {}
-        return {"key": stored.key} | shown | computed | timed | stored.times
+        computed = self.computed(stored, now or time.time_ns() // 1000)
+        return {"key": stored.key} | shown | computed | stored.times
+
+
+Fits = Callable[[Stored], bool]
+"""The caller's precondition on the current version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A record to write, as read at time `at` (us): `before` is None if it does not exist.
+
+    `above` is the parent of a new record, None if the resource has no parent or the parent does not exist. `votes`
+    are the environment's, None if it has none.
+    """
+
+    table: "Table"
+    row: Resource
+    key: str
+    parent: str
+    before: Stored | None
+    above: Stored | None
+    at: int
+    votes: ContestVotes | None = None
+
+    @property
+    def version(self) -> int | None:
+        return None if self.before is None else self.before.version
+
+    @property
+    def old(self) -> Document | None:
+        """The record's document, None if it does not exist."""
+        return None if self.before is None else self.before.document
+
+    def existing(self, fits: Fits | None = None) -> Stored:
+        """Return the record. Raises `NotFound`, and `VersionConflict` unless it `fits`."""
+        if self.before is None:
+            raise self.row.not_found(self.key)
+        self.require_fit(fits)
+        return self.before
+
+    def require_fit(self, fits: Fits | None) -> None:
+        """Raise `VersionConflict` unless there is a record that fits, if the caller has a precondition."""
+        if fits is not None and (self.before is None or not fits(self.before)):
+            raise VersionConflict(f"The {self.row.singular} {self.key} has changed since; read it again.")
+
+    def document(self, body: Any, owned: Document | None = None, others: Iterable[Problem] = ()) -> Document:
+        """Return the new document that `body` makes of the record: valid, with the server's members.
+
+        `owned` replaces members of the server, which otherwise stay. Raises `ValidationFailed`, also for the
+        problems in `others`, `NotFound` for a missing parent, and the errors of the row's `judge`.
+        """
+        row, before = self.row, self.old
+        document = row.validated(body, before, others)
+        document |= {name: before[name] for name in row.schema.owned if name in before} if before else {}
+        document |= owned or {}
+        if before is None and row.parent is not None and self.above is None:
+            raise self.table[row.parent].not_found(self.parent)
+        row.complete(document, self)
+        if before is not None and document != before:
+            row.judge(before, document)
+        return document
+
+    def whole(self, body: Document, owned: Document | None = None) -> Document:
+        """Return the document as `document`, of a client's body: it must not have members of the server."""
+        return self.document(body, owned, owned_members(self.row.schema, body))
 
 
 class Table(Mapping[str, Resource]):

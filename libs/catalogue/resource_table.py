@@ -1,7 +1,7 @@
 """The table of resources. To add one: write its schema in `schemas/` and a row here.
 
 Routes, documentation, lists, references and cascades derive from the row, whose members
-`resource_definition.py` explains.
+`resource_definition.py` explains. A resource with rules of its own is a subclass of `Resource`.
 
 Only the references in this table are enforced. All others are neither checked nor block a DELETE:
 - keys in free-form members (an article's `content`, a feed's `header`, an app's `screens`, every `navigation`):
@@ -13,12 +13,13 @@ Only the references in this table are enforced. All others are neither checked n
 
 from typing import Final
 
+from typing_extensions import override
+
 from libs.catalogue import nested_items
 from libs.catalogue.api_examples import EXAMPLES
-from libs.catalogue.contests import closing_record
-from libs.catalogue.contests.contest_mapper import phase_of
-from libs.catalogue.errors import StatusTransition
-from libs.catalogue.resource_definition import OPERATIONS, Offer, Reference, Resource, Table
+from libs.catalogue.contests.closing_record import reopened_of
+from libs.catalogue.contests.contest_rules import ContestResource, ParticipantResource
+from libs.catalogue.resource_definition import OPERATIONS, Offer, Reference, Resource, Table, Target
 from libs.catalogue.schemas.app import AccountSettings, App, CloudSettings, Package, Shop
 from libs.catalogue.schemas.base import Document
 from libs.catalogue.schemas.content import Article, Convention, Feed, Survey, Timeslot
@@ -37,93 +38,68 @@ from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.contest import MILLION
 from libs.tally.time_conversion import timestamp
 
-
-def _default_status(document: Document, contest: Document) -> None:
-    default = contest.get("contest_config", {}).get("participant_default_status", "approved")
-    document.setdefault("status", default)
-
-
-def _judge_status(before: Document, after: Document) -> None:
-    if "status" in before and "status" not in after:
-        raise ValidationFailed([Problem("/status", "must be approved, pending or rejected: it cannot be cleared")])
-    old, new = before.get("status", "approved"), after.get("status", "approved")
-    if new == "pending" and old != "pending":
-        raise StatusTransition(f"The status of a participant cannot change from {old} to pending.", status=old)
-
-
-def _computed_of_participant(stored: Stored) -> Document:
-    image_key = stored.document.get("image_key")
-    return {
-        "participant_key": stored.key,
-        "contest_key": stored.parent,
-        "contest_id": stored.parent,
-        "running_number": stored.number,
-        "participated": timestamp(stored.created),
-        "image": {"key": image_key} if image_key else {},
-        "vote_count": None,
-        "rater_count": None,
-        "message_count": 0,
-        "waits_for_reopening": None,
-    }
-
-
-def _computed_of_file(stored: Stored) -> Document:
-    return {"is_scanned": is_scanned(stored.document), "upload_url": None}
-
-
-def _computed_of_image(stored: Stored) -> Document:
-    picture = stored.document["picture"]
-    return {
-        "format": picture["format"],
-        "ratio": picture["width"] / picture["height"],
-        "url": picture_url(stored.key, stored.document),
-        "sizes": picture_urls(stored.key, stored.document),
-    }
-
-
-def _judge_icon(before: Document, after: Document) -> None:
-    if bool(before.get("is_icon")) != bool(after.get("is_icon")):
-        raise ValidationFailed([Problem("/is_icon", "cannot be changed")])
-
-
-def _phase(stored: Stored, now: int) -> Document:
-    return {"phase": phase_of(stored.document, now)}
-
-
-def _by_start(document: Document) -> str:
-    start: str = document.get("start") or "~"
-    return start
-
-
 IMAGE: Final = Reference("/image/key", "images")
 
 
+class ShopResource(Resource):
+    """Shops, whose packages have keys."""
+
+    @override
+    def complete(self, document: Document, target: Target) -> None:
+        nested_items.set_keys("packages", Package, target.old, document, target.at)
+
+
 def _shop(name: str, singular: str) -> Resource:
-    return Resource(
+    return ShopResource(
         name=name,
         singular=singular,
         schema=Shop,
         example=EXAMPLES["shops"],
         references=(Reference("/article", "articles"), IMAGE),
-        arrange=nested_items.keyed("packages", Package),
     )
 
 
 SHOPS: Final = _shop("shops", "shop")
 MASTER_SHOPS: Final = _shop("master_shops", "master_shop")
 
-CONVENTIONS: Final = Resource(
+
+class ConventionResource(Resource):
+    """Conventions: a PATCH without the members of list items that only the legacy API uses keeps them."""
+
+    @override
+    def merged(self, before: Document, patch: Document) -> Document:
+        kept = {"days": ("top_text",), "venues": ("article_key", "navigation")}
+        return nested_items.keep_item_members(kept, before, super().merged(before, patch))
+
+    @override
+    def complete(self, document: Document, target: Target) -> None:
+        nested_items.share_terms("search_help", target.old, document)
+
+
+CONVENTIONS: Final = ConventionResource(
     name="conventions",
     singular="convention",
     schema=Convention,
     example=EXAMPLES["conventions"],
     references=(Reference("/venues/*/article_key", "articles"), Reference("/search_helps/*/icon_id", "images")),
     offers=(Offer("/days/*/id", "conventions/days"), Offer("/venues/*/id", "conventions/venues")),
-    kept={"days": ("top_text",), "venues": ("article_key", "navigation")},
-    arrange=nested_items.shared_terms("search_help"),
 )
 
-TIMESLOTS: Final = Resource(
+
+class TimeslotResource(Resource):
+    """Timeslots, in the order of their starts; those without a start follow."""
+
+    @override
+    def complete(self, document: Document, target: Target) -> None:
+        nested_items.share_terms("search_terms", target.old, document)
+
+    @override
+    def sort_key(self, document: Document) -> str:
+        start: str = document.get("start") or "~"
+        return start
+
+
+TIMESLOTS: Final = TimeslotResource(
     name="timeslots",
     singular="timeslot",
     schema=Timeslot,
@@ -136,25 +112,20 @@ TIMESLOTS: Final = Resource(
         Reference("/venue_id", "conventions/venues", within_parent=True),
         Reference("/search_helps/*/icon_id", "images"),
     ),
-    sort_key=_by_start,
-    arrange=nested_items.shared_terms("search_terms"),
 )
 
-CONTESTS: Final = Resource(
+CONTESTS: Final = ContestResource(
     name="contests",
     singular="contest",
     schema=Contest,
     example=EXAMPLES["contests"],
     contest="self",
-    due=closing_record.due,
     references=(Reference("/shop/key", "shops"), IMAGE),
-    judge=closing_record.judge_change,
-    judge_deletion=closing_record.judge_deletion,
     refusals={"PATCH": ("contest_final", "in_use"), "DELETE": ("contest_final",)},
-    timed=_phase,
+    is_timed=True,
 )
 
-PARTICIPANTS: Final = Resource(
+PARTICIPANTS: Final = ParticipantResource(
     name="participants",
     singular="participant",
     schema=Participant,
@@ -162,10 +133,7 @@ PARTICIPANTS: Final = Resource(
     parent="contests",
     contest="parent",
     references=(Reference("/image_key", "images"),),
-    complete=_default_status,
-    judge=_judge_status,
     refusals={"PATCH": ("status_transition",), "DELETE": ("contest_final",)},
-    computed=_computed_of_participant,
 )
 
 VOTE_SOURCES: Final = Resource(
@@ -178,37 +146,42 @@ VOTE_SOURCES: Final = Resource(
     operations=frozenset(),
 )
 
-
-def _stamp_show(before: Document | None, after: Document, at: int) -> None:
-    """Set since when the show is held, with the counts of that time, and since when its result is released.
-
-    A reveal begins anew after a hold, and with no place revealed: it shows the result, not counts of while votes
-    went on. After a reopening all begins anew.
-    """
-    if before is None or closing_record.reopened_of(before) != closing_record.reopened_of(after):
-        before = {}
-    frozen = {"held_at": timestamp(at), "frozen": after.pop("frozen", None)}
-    begins = after.get("state") == "reveal" and not after.get("revealed")
-    if before.get("state") == after.get("state") and not begins:
-        frozen = {name: before.get(name) for name in frozen}
-    released_at = before.get("released_at") if before.get("is_released") else timestamp(at)
-    for name in ("held_at", "released_at"):
-        after.pop(name, None)
-    if after.get("state") in FROZEN:
-        after |= frozen
-    if after.get("is_released"):
-        after["released_at"] = released_at
-
-
 FROZEN: Final = ("held", "reveal")
 """States in which screens show the counts of an earlier time."""
-SHOWS: Final = Resource(
+
+
+class ShowResource(Resource):
+    """Shows: held ones keep the counts of the time since which they are held."""
+
+    @override
+    def complete(self, document: Document, target: Target) -> None:
+        """Set since when the show is held, with the counts of that time, and since when its result is released.
+
+        A reveal begins anew after a hold, and with no place revealed: it shows the result, not counts of while
+        votes went on. After a reopening all begins anew.
+        """
+        before, now = target.old, timestamp(target.at)
+        if before is None or reopened_of(before) != reopened_of(document):
+            before = {}
+        frozen = {"held_at": now, "frozen": document.pop("frozen", None)}
+        begins = document.get("state") == "reveal" and not document.get("revealed")
+        if before.get("state") == document.get("state") and not begins:
+            frozen = {name: before.get(name) for name in frozen}
+        released_at = before.get("released_at") if before.get("is_released") else now
+        for name in ("held_at", "released_at"):
+            document.pop(name, None)
+        if document.get("state") in FROZEN:
+            document |= frozen
+        if document.get("is_released"):
+            document["released_at"] = released_at
+
+
+SHOWS: Final = ShowResource(
     name="shows",
     singular="show",
     schema=Show,
     example=EXAMPLES["shows"],
     parent="contests",
-    arrange=_stamp_show,
     operations=frozenset(),
 )
 
@@ -216,28 +189,38 @@ LINK_US: Final = 7 * 24 * 3600 * MILLION
 """How long a link is valid by default."""
 
 
-def _end_link(_: Document | None, after: Document, at: int) -> None:
-    after.setdefault("expires", timestamp(at + LINK_US))
+class LinkResource(Resource):
+    """Links, which all have an end."""
+
+    @override
+    def complete(self, document: Document, target: Target) -> None:
+        document.setdefault("expires", timestamp(target.at + LINK_US))
 
 
-LINKS: Final = Resource(
+LINKS: Final = LinkResource(
     name="links",
     singular="link",
     schema=Link,
     example=EXAMPLES["links"],
     parent="contests",
-    arrange=_end_link,
     operations=frozenset(),
 )
 
 
-APPS: Final = Resource(
+class AppResource(Resource):
+    """Apps, whose settings of the cloud have a time of their own."""
+
+    @override
+    def complete(self, document: Document, target: Target) -> None:
+        nested_items.set_updated(("config", "cloud_settings"), CloudSettings, target.old, document, target.at)
+
+
+APPS: Final = AppResource(
     name="apps",
     singular="app",
     schema=App,
     example=EXAMPLES["apps"],
     references=(Reference("/master_shop_key", "master_shops"), IMAGE, Reference("/toolbar/image/key", "images")),
-    arrange=nested_items.stamped("config", "cloud_settings", schema=CloudSettings),
 )
 
 SURVEYS: Final = Resource(
@@ -265,25 +248,57 @@ ARTICLES: Final = Resource(
     ),
 )
 
-FILES: Final = Resource(
+
+class FileResource(Resource):
+    """Files, private by default."""
+
+    @override
+    def complete(self, document: Document, target: Target) -> None:
+        nested_items.set_updated(("access",), Access, target.old, document, target.at, {"access": "private"})
+
+    @override
+    def computed(self, stored: Stored, now: int) -> Document:
+        return {"is_scanned": is_scanned(stored.document), "upload_url": None}
+
+
+FILES: Final = FileResource(
     name="files",
     singular="file",
     schema=File,
     example=EXAMPLES["files"],
-    arrange=nested_items.stamped("access", schema=Access, default={"access": "private"}),
-    computed=_computed_of_file,
     operations=OPERATIONS - {"list", "delete"},
 )
 
-IMAGES: Final = Resource(
+
+class ImageResource(Resource):
+    """Images, public by default. An icon stays one."""
+
+    @override
+    def complete(self, document: Document, target: Target) -> None:
+        nested_items.set_updated(("access",), PublicAccess, target.old, document, target.at, {"access": "public"})
+
+    @override
+    def judge(self, before: Document, after: Document) -> None:
+        if bool(before.get("is_icon")) != bool(after.get("is_icon")):
+            raise ValidationFailed([Problem("/is_icon", "cannot be changed")])
+
+    @override
+    def computed(self, stored: Stored, now: int) -> Document:
+        picture = stored.document["picture"]
+        return {
+            "format": picture["format"],
+            "ratio": picture["width"] / picture["height"],
+            "url": picture_url(stored.key, stored.document),
+            "sizes": picture_urls(stored.key, stored.document),
+        }
+
+
+IMAGES: Final = ImageResource(
     name="images",
     singular="image",
     schema=Image,
     example=EXAMPLES["images"],
-    shared=lambda document: bool(document.get("public_use")),
-    arrange=nested_items.stamped("access", schema=PublicAccess, default={"access": "public"}),
-    computed=_computed_of_image,
-    judge=_judge_icon,
+    shared_by="public_use",
     operations=frozenset({"get", "patch"}),
 )
 

@@ -70,7 +70,7 @@ class Catalogue:
                 _, deleted = await self.deleted_contest(contest)
                 due = CONTESTS.due(deleted.document)
                 await attempts.append(ContestRestored(**head, contest=contest, due=due))
-        if attempts.outcome is None or attempts.outcome.kind is not OutcomeKind.OK:
+        if attempts.outcome.kind is not OutcomeKind.OK:
             raise NotFound(f"There is no deleted contest {contest}.")
 
     async def contest(self, key: str) -> tuple[str, ContestRecords]:

@@ -8,7 +8,7 @@ from typing import IO, Any, Final
 from starlette.datastructures import UploadFile
 
 from libs.catalogue.commands import WriteRequest
-from libs.catalogue.references import find_usable, no_such
+from libs.catalogue.references import find_usable
 from libs.catalogue.resource_table import IMAGES
 from libs.catalogue.schemas.base import Document
 from libs.catalogue.schemas.media import Image
@@ -101,7 +101,7 @@ class ImageHandlers:
         """Returns an image of the brand, or another brand's public image."""
         found = await find_usable(self._environment.views, IMAGES, call.account, call.path("image_id"))
         if found is None:
-            raise no_such(IMAGES, call.path("image_id"))
+            raise IMAGES.not_found(call.path("image_id"))
         return image_record_read(*found)
 
     async def create_image(self, call: LegacyCall) -> Document:

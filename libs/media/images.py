@@ -13,7 +13,8 @@ from typing import IO, Any, Final
 
 from libs.catalogue.commands import WriteRequest
 from libs.catalogue.nested_items import KEY_BYTES
-from libs.catalogue.records import Fits, RecordService, Written
+from libs.catalogue.records import RecordService, Written
+from libs.catalogue.resource_definition import Fits
 from libs.catalogue.resource_table import IMAGES
 from libs.catalogue.schemas.base import Document
 from libs.contracts.catalogue_events import ApiKey, Stored

@@ -3,21 +3,20 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from fastapi import APIRouter
 
 from libs.catalogue.commands import CommandReader, CommandWriter
+from libs.catalogue.contests.contest_votes import ContestVotes
 from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.contests.wall_links import WallLinks
 from libs.catalogue.records import Quota, RecordService
-from libs.catalogue.resource_table import CONTESTS, FILES, IMAGES, PARTICIPANTS, RESOURCES
-from libs.catalogue.schemas.base import Document
+from libs.catalogue.resource_table import FILES, IMAGES, RESOURCES
 from libs.concurrency.tasks import first_success
 from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
-from libs.deployment.votes_topics import VotesTopics
 from libs.legacy.articles import Articles
 from libs.legacy.contests import ContestHandlers
 from libs.legacy.conventions import Conventions
@@ -38,7 +37,7 @@ from libs.web.door.auth import Authenticator
 from libs.web.door.sessions import Sessions
 from libs.web.server.http_service import ByVotes, Complete, HttpModule
 from services.catalogue.account import AccountKeys, account_router, key_router
-from services.catalogue.contest_routes import ClosedContests, reopening_router
+from services.catalogue.contest_routes import reopening_router
 from services.catalogue.file_routes import Files, UploadUrls, file_content_router, file_router
 from services.catalogue.image_routes import MediaEnvironment, image_router, media_router
 from services.catalogue.routes import build_router
@@ -56,12 +55,6 @@ class CatalogueEnvironment(NamedTuple):
     auth: Authenticator
     images: Images
     media: MediaEnvironment
-
-
-def members_of_new(topics: VotesTopics) -> Document:
-    """Return the server's members of a new contest: its votes topic, unless that is the first one."""
-    topic = topics.for_new_contests()
-    return {"votes_from": topic.first} if topic.first else {}
 
 
 @asynccontextmanager
@@ -89,25 +82,19 @@ async def open_module(
     decoders = Decoders(settings.image_max_pixels, settings.image_cpu_ms / 1000)
 
     async def environment(
-        name: Environment, sessions: Sessions | None = None, **rules: Mapping[str, Any]
+        name: Environment, sessions: Sessions | None = None, votes: ContestVotes | None = None
     ) -> CatalogueEnvironment:
         catalogue, keys = servers.catalogue_of(name), await servers.keys_of(name)
         views, auth = catalogue.views, Authenticator(keys, proxies, sessions)
         writer = CommandWriter(catalogue.topic, log, views)
         earlier = CommandReader(catalogue.topic, servers.reader)
-        records = RecordService(RESOURCES, views, writer, **rules, earlier=earlier, quota=quota)
+        records = RecordService(RESOURCES, views, writer, votes=votes, earlier=earlier, quota=quota)
         pictures = ImageStore(store, name.namespace(servers.namespace), decoders)
         images, media = Images(records, pictures, fetcher, scanner), MediaEnvironment(views, auth, pictures)
         return CatalogueEnvironment(views, writer, records, auth, images, media)
 
-    closed = ClosedContests(servers.catalogue.views, votes, servers.votes)
-    production = await environment(
-        Environment.PRODUCTION,
-        servers.sessions,
-        guards={PARTICIPANTS.name: closed.participant_may_go},
-        change_guards={CONTESTS.name: closed.contest_may_change},
-        new_members={CONTESTS.name: partial(members_of_new, guard.topics)},
-    )
+    contest_votes = ContestVotes(servers.catalogue.views, votes, servers.votes, guard.topics.for_new_contests)
+    production = await environment(Environment.PRODUCTION, servers.sessions, contest_votes)
     test = await environment(Environment.TEST)
     keys, records, auth = await servers.keys_of(Environment.PRODUCTION), production.records, production.auth
     urls = UploadUrls(servers.ring("upload addresses"), production.views, settings.public_url)

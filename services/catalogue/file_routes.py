@@ -19,7 +19,8 @@ from fastapi import APIRouter, Depends, Header, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from libs.catalogue.commands import WriteRequest
-from libs.catalogue.records import Fits, RecordService, Written
+from libs.catalogue.records import RecordService, Written
+from libs.catalogue.resource_definition import Fits
 from libs.catalogue.resource_table import FILES
 from libs.catalogue.schemas.base import Document
 from libs.catalogue.schemas.media import KeptBytes, fits_type, kept_bytes, upload_id

@@ -18,8 +18,8 @@ from starlette.responses import Response
 from libs.catalogue.commands import WriteRequest
 from libs.catalogue.contests.contest_mapper import phase_of
 from libs.catalogue.pagination import PAGE_BYTES, ListRequest, Page, bytes_of, ranked_page, size_of
-from libs.catalogue.records import Fits, RecordService, Written
-from libs.catalogue.resource_definition import Resource, Table
+from libs.catalogue.records import RecordService, Written
+from libs.catalogue.resource_definition import Fits, Resource, Table
 from libs.catalogue.schemas.base import Document
 from libs.catalogue.schemas.content import ArticleType
 from libs.catalogue.schemas.contest import ContestType, Status
@@ -367,7 +367,7 @@ class _Routes:
 
     def _tag(self, stored: Stored, shown: Document) -> str:
         """Return the entity tag: the change's time, and a hash of the response if it has more than the record."""
-        if self._complete is None and self._row.timed is None:
+        if self._complete is None and not self._row.is_timed:
             return etag(stored.updated)
         return entity_tag(stored, shown)
 

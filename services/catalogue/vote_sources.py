@@ -8,7 +8,8 @@ from starlette.responses import Response
 
 from libs.catalogue.api_examples import CHANGED, EXAMPLES
 from libs.catalogue.contests.vote_sources import source_key, source_name, source_of
-from libs.catalogue.records import Fits, RecordService
+from libs.catalogue.records import RecordService
+from libs.catalogue.resource_definition import Fits
 from libs.catalogue.resource_table import VOTE_SOURCES
 from libs.catalogue.schemas.contest import SOURCE_NAME, VoteSource
 from libs.contracts.catalogue_events import ApiKey, ContestRecords, Stored

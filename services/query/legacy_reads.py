@@ -10,7 +10,6 @@ import orjson
 from fastapi import APIRouter
 
 from libs.catalogue.pagination import PAGE_BYTES, ListRequest, bytes_of, read_page, size_of, token_after
-from libs.catalogue.references import no_such
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
 from libs.catalogue.schemas.base import Document
 from libs.concurrency.turns import in_turns, off_loop
@@ -93,7 +92,7 @@ class LegacyReads:
     async def _participant(self, key: ApiKey, participant_key: str) -> Document:
         stored = await self.catalogue.get(key.account, "participants", participant_key)
         if stored is None:
-            raise no_such(PARTICIPANTS, participant_key)
+            raise PARTICIPANTS.not_found(participant_key)
         [shape] = await self._participants(key, await self._snapshot(key, stored.parent), [stored])
         return shape
 
@@ -107,7 +106,7 @@ class LegacyReads:
         try:
             return await self.snapshots.get(key.account, contest_id)
         except NotFound as error:
-            raise no_such(CONTESTS, contest_id) from error
+            raise CONTESTS.not_found(contest_id) from error
 
     async def _images(self, key: ApiKey, *records: Stored) -> Images:
         return await images_of(self.catalogue, key.account, *records)

@@ -7,6 +7,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from libs.catalogue.resource_definition import Resource
 from libs.catalogue.resource_table import CONTESTS as CONTEST_ROW
 from libs.catalogue.resource_table import PARTICIPANTS as PARTICIPANT_ROW
 from libs.contracts.catalogue_events import Stored
@@ -244,7 +245,8 @@ def change(client: Client) -> None:
         rules = some_rules(rng)
         if rng.random() < 0.3:
             rules["end"] = moment(world.loop.now + rng.uniform(0.0, 3.0))
-        row, key = CONTEST_ROW, contest
+        row: Resource = CONTEST_ROW
+        key = contest
         patch: dict[str, Any] = {"contest_config": rules}
     else:
         row, key = PARTICIPANT_ROW, participant_key(contest, rng.choice(PARTICIPANTS))

@@ -5,21 +5,19 @@ The members `closing`, `reopened`, `seal` and `secret_erased` of the stored docu
 the present title, running order and status were set. `reopened` of a show is its contest's when it was set.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import orjson
 
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.catalogue.errors import NotClosed, NotSealed
 from libs.catalogue.schemas.base import Document
-from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.contracts.catalogue_events import ContestRecords, Stored
-from libs.contracts.log_records import CURRENT
-from libs.tally.contest import Contest, ParticipantStatus, finish
+from libs.tally.contest import Contest, ParticipantStatus
 from libs.tally.errors import ContestFinal
-from libs.tally.time_conversion import microseconds, timestamp
+from libs.tally.time_conversion import timestamp
 
 LONG_AGO: Final = 0
 
@@ -56,17 +54,6 @@ class Closing:
 CorrectedMember = Literal["title", "status", "running_order"]
 SET_BY: Final[Mapping[CorrectedMember, str]] = {"title": "titled", "status": "judged", "running_order": "ordered"}
 """The server's member with when, and by whom, a record's member was set."""
-
-
-def set_by(owned: Collection[str], before: Document, after: Document, at: int) -> Document:
-    """Return the server's `owned` members for the members that a write at `at` (us) changes."""
-    actor = CURRENT.get()
-    change = {"at": at, "by": "" if actor is None else f"{actor.kind} {actor.name}"}
-    return {
-        name: change
-        for member, name in SET_BY.items()
-        if name in owned and before.get(member) != after.get(member)
-    }
 
 
 class Correction(NamedTuple):
@@ -301,37 +288,8 @@ def erased(document: Document, now: int) -> Document:
     return {"secret_erased": now} | document
 
 
-def judge_change(before: Document, after: Document) -> None:
-    """Reject changes to a closed contest that would move its end or change its result. Raises `ContestFinal`."""
-    if "closing" in before and _result(before) != _result(after):
-        raise ContestFinal(
-            "The contest is closed: its start, end, type and rating scale cannot change unless it is reopened."
-        )
-
-
-def judge_deletion(document: Document) -> None:
-    """Reject the deletion of a sealed contest, whose certificate others rely on. Raises `ContestFinal`."""
-    if is_sealed(document):
-        raise ContestFinal("The contest is sealed: unseal it first (`tally unseal`), then delete it.")
-
-
-def due(document: Document) -> int | None:
-    """Return the time of the contest's next check (us): its end, or at once if it was closed before."""
-    if "closing" in document or "reopened" in document:
-        return LONG_AGO
-    record = ContestRecord.model_validate(document)
-    moments = record.publish, record.contest_config.start, record.contest_config.end
-    return finish(*(None if moment is None else microseconds(moment) for moment in moments))
-
-
 def _closing(document: Document, seq: int) -> Document:
     closing: Document = document.get("closing") or {}
     if closing.get("seq") != seq:
         raise NotClosed(f"Closing {seq} is no longer current: the contest was reopened.")
     return closing
-
-
-def _result(document: Document) -> tuple[Any, ...]:
-    rules = document.get("contest_config", {})
-    scale = [item.get("sub_rating_id") for item in (rules.get("rating") or {}).get("sub_rating_configs", ())]
-    return rules.get("start"), rules.get("end"), document.get("contest_type", "voteonly"), scale

@@ -1,45 +1,62 @@
-"""Deletions that a guard may refuse."""
+"""Deletions that a resource's rules may reject."""
+
+from collections.abc import Awaitable, Callable
 
 import pytest
 
+from libs.catalogue.contests.contest_rules import ParticipantResource
+from libs.catalogue.contests.contest_votes import ContestVotes
 from libs.catalogue.records import RecordService
+from libs.catalogue.resource_definition import JudgedBy, Table
+from libs.catalogue.schemas.contest import Participant
 from libs.contracts.catalogue_events import Stored
 from libs.tally.errors import ContestFinal
 from tests.libs.catalogue.conftest import TABLE
 from tests.support.catalogue import Catalogue
 
-CONTESTS, PARTICIPANTS = TABLE["contests"], TABLE["participants"]
+CONTESTS = TABLE["contests"]
 
 
-async def test_a_guard_is_asked_again_when_the_parent_has_changed_meanwhile(
+def record_service_of(catalogue: Catalogue, rule: Callable[[Stored], Awaitable[JudgedBy]]) -> RecordService:
+    """Return a service of participants whose deletions are judged by `rule`."""
+
+    class JudgedResource(ParticipantResource):
+        async def judge_deletion(self, account: str, stored: Stored, votes: ContestVotes | None) -> JudgedBy:
+            return await rule(stored)
+
+    judged = JudgedResource("participants", "participant", Participant, {}, parent="contests", contest="parent")
+    return RecordService(Table(CONTESTS, judged), catalogue.views, catalogue.writer)
+
+
+async def test_a_deletion_is_judged_again_when_the_parent_has_changed_meanwhile(
     catalogue: Catalogue, account: str
 ) -> None:
     contest = await catalogue.create("contests", account, {})
     participant = await catalogue.create("participants", account, {}, contest.key)
-    asked: list[int] = []
+    judged: list[int] = []
 
-    async def guard(_: str, found: Stored) -> int:
+    async def rule(found: Stored) -> JudgedBy:
         assert found == participant
         above = await catalogue.record_service.get(CONTESTS, account, contest.key)
-        asked.append(above.version)
-        if len(asked) == 1:
+        judged.append(above.version)
+        if len(judged) == 1:
             await catalogue.record_service.patch(CONTESTS, account, contest.key, {"title": "x"})
-        return above.version
+        return JudgedBy(parent=above.version)
 
-    record_service = RecordService(TABLE, catalogue.views, catalogue.writer, {"participants": guard})
-    await record_service.delete(PARTICIPANTS, account, participant.key)
-    assert len(asked) == len(set(asked)) == 2
+    service = record_service_of(catalogue, rule)
+    await service.delete(service.table["participants"], account, participant.key)
+    assert len(judged) == len(set(judged)) == 2
     assert await catalogue.views.get(account, "participants", participant.key) is None
 
 
-async def test_what_a_guard_refuses_stays(catalogue: Catalogue, account: str) -> None:
+async def test_what_a_rule_refuses_to_delete_stays(catalogue: Catalogue, account: str) -> None:
     contest = await catalogue.create("contests", account, {})
     participant = await catalogue.create("participants", account, {}, contest.key)
 
-    async def guard(_: str, __: Stored) -> int:
+    async def rule(_: Stored) -> JudgedBy:
         raise ContestFinal("no")
 
-    record_service = RecordService(TABLE, catalogue.views, catalogue.writer, {"participants": guard})
+    service = record_service_of(catalogue, rule)
     with pytest.raises(ContestFinal):
-        await record_service.delete(PARTICIPANTS, account, participant.key)
+        await service.delete(service.table["participants"], account, participant.key)
     assert await catalogue.views.get(account, "participants", participant.key) == participant

@@ -6,7 +6,7 @@ import pytest
 
 from libs.catalogue.commands import WriteRequest
 from libs.catalogue.errors import StatusTransition, VersionConflict
-from libs.catalogue.records import Fits
+from libs.catalogue.resource_definition import Fits
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import ValidationFailed
 from libs.tally.errors import NotFound

@@ -15,11 +15,10 @@ import pytest
 from pydantic import BaseModel
 
 import services.gateway.app  # noqa: F401 (defines all forms)
-from libs.catalogue.nested_items import keep_item_members
 from libs.catalogue.references import collected
-from libs.catalogue.resource_definition import Resource
+from libs.catalogue.resource_definition import Resource, Target
 from libs.catalogue.resource_table import RESOURCES
-from libs.catalogue.schemas.base import Document, Record, merge_patch, unknown_members
+from libs.catalogue.schemas.base import Document, Record, unknown_members
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import ValidationFailed, checked
 from libs.legacy.articles import ARTICLE, DRAFT
@@ -153,20 +152,19 @@ def pass_through(row: Resource, body: Document) -> Callable[[], None]:
             before = written(row, None, body)
             with suppress(ValidationFailed):
                 collected(RESOURCES, row, before, "above", "own")
-            changed = keep_item_members(row.kept, before, merge_patch(before, patch))
-            after = written(row, before, changed)
-            read(row, Stored("own", 1, 1, 1, 1, "above", orjson.dumps(after).decode()))
+            after = written(row, stored(before), row.merged(before, patch))
+            read(row, stored(after))
 
     return work
 
 
-def written(row: Resource, before: Document | None, body: Document) -> Document:
-    document = row.validated(body, before)
-    if row.arrange is not None:
-        row.arrange(before, document, AT)
+def stored(document: Document) -> Stored:
+    return Stored("own", 1, 1, 1, 1, "above", orjson.dumps(document).decode())
+
+
+def written(row: Resource, before: Stored | None, body: Document) -> Document:
+    document = Target(RESOURCES, row, "own", "above", before, stored({}), AT).document(body)
     RESOURCES.offers(row, document, "own")
-    if before is not None and row.judge is not None:
-        row.judge(before, document)
     return document
 
 

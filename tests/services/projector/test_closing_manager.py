@@ -11,6 +11,7 @@ import pytest
 from libs.catalogue.commands import WriteRequest
 from libs.catalogue.contests.closing_record import closed, closing_of
 from libs.catalogue.contests.contest_mapper import sources_of
+from libs.catalogue.contests.contest_votes import ContestVotes
 from libs.catalogue.errors import NotClosed
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
 from libs.contracts.catalogue_events import ContestClosing, catalogue_codec
@@ -21,7 +22,6 @@ from libs.tally.errors import ContestFinal, ContestNotRunning, ViewsUnavailable
 from libs.tally.events import ContestClosed, ContestReopened
 from libs.tally.time_conversion import timestamp
 from libs.voting.protocol.shared_steps import Accepted
-from services.catalogue.contest_routes import ClosedContests
 from services.projector import closing_manager
 from tests.services.projector.projector_environment import ACCOUNT, HOUR, PARTITIONS, SECOND, ProjectorEnvironment
 from tests.support.builders import a_report, a_void
@@ -124,13 +124,14 @@ async def decide(env: ProjectorEnvironment, contest: str) -> ContestClosing:
 
 async def test_while_a_contest_is_closing_nobody_can_tell_whose_votes_it_counts(own: ProjectorEnvironment) -> None:
     """A vote on its way may be the only one of a participant that is to be deleted."""
-    guard = ClosedContests(own.catalogue.views, own.votes, VotesLog("any", PARTITIONS)).participant_may_go
+    log = VotesLog("any", PARTITIONS)
+    votes = ContestVotes(own.catalogue.views, own.votes, log, lambda: log.topics[0])
     async with own.projecting(produce_deadline_ms=60_000):
         contest = await own.contest(end=await own.now() + HOUR)
         voted, other = [
             await own.catalogue.record_service.get(PARTICIPANTS, ACCOUNT, f"{contest}-p{n}") for n in (0, 1)
         ]
-        version = await guard(ACCOUNT, voted)
+        version = (await PARTICIPANTS.judge_deletion(ACCOUNT, voted, votes)).parent
         partition, record = await own.admit(contest)
         await own.ends(contest)
 
@@ -140,12 +141,15 @@ async def test_while_a_contest_is_closing_nobody_can_tell_whose_votes_it_counts(
         await eventually(is_decided)
         for participant in (voted, other):
             with pytest.raises(ViewsUnavailable):
-                await guard(ACCOUNT, participant)
+                await PARTICIPANTS.judge_deletion(ACCOUNT, participant, votes)
         await own.append(partition, record)
         await own.closes(contest)
         with pytest.raises(ContestFinal):
-            await guard(ACCOUNT, voted)
-        assert await guard(ACCOUNT, other) > version
+            await PARTICIPANTS.judge_deletion(ACCOUNT, voted, votes)
+        later = (await PARTICIPANTS.judge_deletion(ACCOUNT, other, votes)).parent
+        assert version is not None
+        assert later is not None
+        assert later > version
 
 
 async def test_who_counts_is_as_it_was_at_the_closing_until_the_contest_is_reopened(
