@@ -1,9 +1,9 @@
 """Renders a snapshot for a stream's readers, with the same visibility as a plain read at that moment."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from libs.catalogue.contests.closing_record import is_sealed
 from libs.tally.contest import Phase
@@ -53,7 +53,8 @@ class PublicView:
         if snapshot.phase is Phase.SETUP:
             return GONE
         hidden = snapshot.hides_from_public(self.has_voted)
-        return _update(snapshot, now, lag, hidden, "results", public_answer(snapshot, hidden))
+        answer = public_answer(snapshot, hidden)
+        return _update(snapshot, now, lag, hidden, "results", answer, show=_public_show(snapshot))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,17 @@ class ScreenView:
         hidden = snapshot.hides_from_screens
         board = None if hidden else snapshot.answer(linked_board_answer if self.is_linked else board_answer)
         details = snapshot.record_answer(linked_details_answer if self.is_linked else screen_details_answer)
-        return _update(snapshot, now, lag, hidden, "board", board, details)
+        show = _public_show(snapshot) if self.is_linked else None
+        return _update(snapshot, now, lag, hidden, "board", board, details, show)
+
+
+NO_CALL: Final = {"is_shown": False, "url": None, "text": None}
+
+
+def _public_show(snapshot: Snapshot) -> Mapping[str, Any]:
+    """Return what the show tells everybody: no call to vote before it is shown."""
+    show = snapshot.show.shown()
+    return show if show["call_to_vote"]["is_shown"] else show | {"call_to_vote": NO_CALL}
 
 
 def _update(
@@ -78,6 +89,7 @@ def _update(
     name: str,
     answer: EncodedResponse | None,
     details: EncodedResponse | None = None,
+    show: Mapping[str, Any] | None = None,
 ) -> Update:
     contest = snapshot.contest
     state = PhaseState(
@@ -91,7 +103,7 @@ def _update(
         is_public=not snapshot.hides_from_public(has_voted=False),
         is_counting=not lag.is_stopped,
         held_final=snapshot.frozen is not None and snapshot.frozen.results.final,
-        show=snapshot.show.shown(),
+        show=snapshot.show.shown() if show is None else show,
         lag=None if hidden else lag,
         updated=snapshot.updated,
     )

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from services.query.streams import hub
+from services.query.streams.renderers import NO_CALL
 from tests.services.query.query_environment import QueryEnvironment, closed_contest, contest, song
 from tests.services.query.streams.stream_clients import (
     COUNTS,
@@ -159,6 +160,19 @@ async def test_a_receipt_opens_what_is_hidden_until_the_vote(env: QueryEnvironme
         await change(env, vote_visibility="hidden")
         assert standing(await voter.next()) == ("running", False, True)
         assert (await voter.next()).data["count"] is None
+
+
+async def test_a_call_to_vote_reaches_the_public_once_it_is_shown(
+    env: QueryEnvironment, service: Service, key: str
+) -> None:
+    await song(env)
+    call = {"is_shown": False, "url": "https://vote.example", "text": "A surprise"}
+    await env.production.create("shows", "song", {"call_to_vote": call})
+    async with service.listen(STREAM, key) as owner, service.listen(PUBLIC_STREAM) as public:
+        assert (await owner.next("phase")).data["show"]["call_to_vote"] == call
+        assert (await public.next("phase")).data["show"]["call_to_vote"] == NO_CALL
+        await env.production.change("shows", "song", {"call_to_vote": call | {"is_shown": True}})
+        assert (await public.next("phase")).data["show"]["call_to_vote"] == call | {"is_shown": True}
 
 
 @pytest.mark.parametrize("is_deleted", [True, False])
