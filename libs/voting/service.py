@@ -82,6 +82,13 @@ class VotingService:
             self.driver.start(runs)
         return await outcomes.all
 
+    async def find_receipt(self, contest: str, voter: str, vote_id: str, accepted_at: int) -> str | None:
+        """Derive the receipt of an accepted vote; None if only its record tells which secret signed it."""
+        await self.receipts.load()
+        if not self.receipts.is_first(accepted_at):
+            return None
+        return receipt(self.receipts.at(accepted_at), contest, voter, vote_id)
+
     def cached(self, account: str, contest: str) -> Known | None:
         """Return the contest if all that `start` needs is cached; otherwise call `cast`."""
         known = self.contests.cached(account, contest) if self.receipts.is_loaded else None

@@ -225,6 +225,9 @@ class VoteStatusAnswer(BaseModel):
     positions: dict[str, str] | None = Field(
         description="The ballot: participant keys by position id; null in other contests, and as `choices`."
     )
+    receipt: str | None = Field(
+        description="The receipt that the vote was answered with; null if the log holds no such vote."
+    )
     position: str | None = Field(description="The vote's Tally-Position.")
 
 

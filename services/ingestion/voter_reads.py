@@ -78,9 +78,14 @@ class VoterReads:
         partition = self._votes.partition_of(configured, voter)
         state = await self._views.lookup(partition, contest, voter, vote_id)
         if state.terms is not None:
-            is_detailed = configured.contest_type in ("rating", "ordering") and bool(state.terms.choices)
+            if not state.terms.choices:  # an id that a refund used up, which was never cast
+                return await self._shown(configured, partition, vote_id, state, None, None)
+            receipt = await self._votes.find_receipt(contest, voter, vote_id, state.terms.accepted_at)
+            is_detailed = configured.contest_type in ("rating", "ordering") or receipt is None
             cast = await self._read_cast(partition, state.offset or 0) if is_detailed else None
-            return await self._shown(configured, partition, vote_id, state, cast)
+            return await self._shown(
+                configured, partition, vote_id, state, cast, cast.receipt if cast else receipt
+            )
         if state.pending:
             raise LedgerCatchingUp(UNDECIDED, retry_after_s=1)
         if not state.progress.open:
@@ -111,12 +116,18 @@ class VoterReads:
         for _, state in found[:limit]:
             cast = await self._read_cast(partition, state.offset or 0)
             if cast is not None:  # else an id that a refund used up, which was never cast
-                data.append(await self._shown(configured, partition, cast.vote_id, state, cast))
+                data.append(await self._shown(configured, partition, cast.vote_id, state, cast, cast.receipt))
         has_more = len(found) > limit
         return ListPage(data=data, has_more=has_more, next=found[limit - 1][0].hex() if has_more else None)
 
     async def _shown(
-        self, contest: Contest, partition: int, vote_id: str, state: VoteState, cast: VoteCast | None
+        self,
+        contest: Contest,
+        partition: int,
+        vote_id: str,
+        state: VoteState,
+        cast: VoteCast | None,
+        receipt: str | None,
     ) -> VoteStatusAnswer:
         """Return a folded vote; its rating and positions are in its event."""
         assert state.status is not None
@@ -138,6 +149,7 @@ class VoterReads:
             choices=[Choice(participant_key=participant, count=count) for participant, count in choices],
             rating=None if rating is None else _rating(rating),
             positions=None if positions is None else dict(positions),
+            receipt=receipt,
             position=self._position_tokens.encode({partition: (state.offset or 0) + 1}),
         )
 

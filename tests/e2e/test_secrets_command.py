@@ -44,6 +44,7 @@ async def test_a_rotation_ends_nothing_and_prints_no_secret(api: Api, stack: Sup
     again = await contest.vote(0, vote_id="v", voter_id="ann")
     assert (again.status_code, again.json()["receipt"]) == (200, receipt)
     assert (await contest.counts(voted.headers["tally-position"], again.headers["tally-position"]))["count"] == 1
+    assert (await contest.status("v", "ann"))["receipt"] == receipt
     assert (await tally(stack, "secrets", "rotate", purpose, "--execute")).exit_code == 1
     refused = await tally(stack, "secrets", "retire", purpose, "--execute")
     assert refused.exit_code == (2 if purpose == "receipts" else 1)
