@@ -32,7 +32,7 @@ class EnvironmentSettings(BaseSettings):
     """Settings from the environment. An empty variable is an absent one."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", hide_input_in_errors=True
+        env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", hide_input_in_errors=True, defer_build=True
     )
 
     @classmethod
