@@ -141,16 +141,20 @@ def written(directory: Path, services: int) -> Called:
 
 
 def turns_back(calls: Called) -> set[Turn]:
-    """Return the turns back, each as the calling and the called file."""
+    """Return the turns back, each as the calling file and the called one, or its package if that is another."""
     imports = grimp.build_graph("libs", "services")
 
-    def imports_it(call: Call) -> bool:
+    def is_above(call: Call) -> bool:
         above, below = package(call.file), package(call.caller)
         if above == below:
             return imports.chain_exists(importer=module(call.file), imported=module(call.caller))
         return imports.chain_exists(importer=above, imported=below, as_packages=True)
 
-    return {(call.caller, call.file) for call in calls if call.is_open and imports_it(call)}
+    return {
+        (call.caller, call.file if package(call.file) == package(call.caller) else package(call.file))
+        for call in calls
+        if call.is_open and is_above(call)
+    }
 
 
 def module(file: str) -> str:
@@ -165,10 +169,13 @@ def paths(found: dict[str, Called]) -> Iterator[str]:
     for name, passed_files in by_name.items():
         yield f"files that {name} passes: {len(passed_files)}, of its own: {len(passed_files - shared)}"
         yield from (f"  {file}" for file in sorted(passed_files - shared))
-    for name, calls in found.items():
-        turns = turns_back(calls)
-        yield f"turns back of {name}: {len(turns)}"
-        yield from (f"  {caller} -> {file}" for caller, file in sorted(turns))
+    turns = {name: turns_back(calls) for name, calls in found.items()}
+    common = set.intersection(*turns.values())
+    yield f"turns back of both: {len(common)}"
+    yield from (f"  {caller} -> {file}" for caller, file in sorted(common))
+    for name, own in turns.items():
+        yield f"turns back of {name}: {len(own)}, of its own: {len(own - common)}"
+        yield from (f"  {caller} -> {file}" for caller, file in sorted(own - common))
 
 
 if __name__ == "__main__":

@@ -92,6 +92,21 @@ class Draft(NamedTuple):
         before = self.target.before
         return len(orjson.dumps(self.document)) - (0 if before is None else len(before.record.encode()))
 
+    def payload(self) -> dict[str, Any]:
+        """Return the members of the event that writes the draft."""
+        target, document, row = self.target, self.document, self.target.row
+        return {
+            "resource": row.name,
+            "key": target.key,
+            "record": orjson.dumps(document).decode(),
+            "parent": (row.parent, target.parent) if row.parent is not None else None,
+            "contest": row.contest_of(target.key, target.parent),
+            "refs": tuple(dict.fromkeys(self.refs.values())),
+            "offers": target.table.offers(row, document, target.key),
+            "due": row.due(document),
+            "sort_key": row.sort_key(document),
+        }
+
 
 class RecordService:
     """The records of one environment. Other accounts' records are not found.
@@ -285,7 +300,7 @@ class RecordService:
         async with self._commands.attempts(account, row.name, f"{parent}/") as attempts:
             async for head in attempts:
                 drafts = await self._drafts(row, account, parent, changes, head["at"])
-                writes = (Write(**self._payload(draft), expected_version=draft.target.version) for draft in drafts)
+                writes = (Write(**draft.payload(), expected_version=draft.target.version) for draft in drafts)
                 await attempts.append(RecordsWritten(**head, writes=tuple(writes)))
         return [written.stored for written in _written(row, parent, drafts, attempts.outcome)]
 
@@ -373,7 +388,7 @@ class RecordService:
                     await self._refuse_growth(account, [draft])
                 if before is not None and self._votes is not None:
                     await row.judge_by_votes(before, document, permissions, self._votes)
-                members = head | self._payload(draft)
+                members = head | draft.payload()
                 if before is None:
                     await attempts.append(RecordCreated(**members))
                 else:
@@ -423,22 +438,6 @@ class RecordService:
                 "JSON: shorten them, or divide the contest.",
                 max_bytes=CONTEST_BYTES,
             )
-
-    def _payload(self, draft: Draft) -> dict[str, Any]:
-        """Return the members of the event that writes the draft."""
-        target, document, refs = draft
-        row = target.row
-        return {
-            "resource": row.name,
-            "key": target.key,
-            "record": orjson.dumps(document).decode(),
-            "parent": (row.parent, target.parent) if row.parent is not None else None,
-            "contest": row.contest_of(target.key, target.parent),
-            "refs": tuple(dict.fromkeys(refs.values())),
-            "offers": self.table.offers(row, document, target.key),
-            "due": row.due(document),
-            "sort_key": row.sort_key(document),
-        }
 
 
 def _require_own(target: Target, key: str, taken: Collection[str]) -> None:

@@ -13,8 +13,6 @@ Only the references in this table are enforced. All others are neither checked n
 
 from typing import Final
 
-from typing_extensions import override
-
 from libs.catalogue import nested_items
 from libs.catalogue.api_examples import EXAMPLES
 from libs.catalogue.contests.closing_record import reopened_of
@@ -44,7 +42,6 @@ IMAGE: Final = Reference("/image/key", "images")
 class ShopResource(Resource):
     """Shops, whose packages have keys."""
 
-    @override
     def complete(self, document: Document, target: Target) -> None:
         nested_items.set_keys("packages", Package, target.old, document, target.at)
 
@@ -66,12 +63,10 @@ MASTER_SHOPS: Final = _shop("master_shops", "master_shop")
 class ConventionResource(Resource):
     """Conventions: a PATCH without the members of list items that only the legacy API uses keeps them."""
 
-    @override
     def merged(self, before: Document, patch: Document) -> Document:
         kept = {"days": ("top_text",), "venues": ("article_key", "navigation")}
         return nested_items.keep_item_members(kept, before, super().merged(before, patch))
 
-    @override
     def complete(self, document: Document, target: Target) -> None:
         nested_items.share_terms("search_help", target.old, document)
 
@@ -89,11 +84,9 @@ CONVENTIONS: Final = ConventionResource(
 class TimeslotResource(Resource):
     """Timeslots, in the order of their starts; those without a start follow."""
 
-    @override
     def complete(self, document: Document, target: Target) -> None:
         nested_items.share_terms("search_terms", target.old, document)
 
-    @override
     def sort_key(self, document: Document) -> str:
         start: str = document.get("start") or "~"
         return start
@@ -153,7 +146,6 @@ FROZEN: Final = ("held", "reveal")
 class ShowResource(Resource):
     """Shows: held ones keep the counts of the time since which they are held."""
 
-    @override
     def complete(self, document: Document, target: Target) -> None:
         """Set since when the show is held, with the counts of that time, and since when its result is released.
 
@@ -192,7 +184,6 @@ LINK_US: Final = 7 * 24 * 3600 * MILLION
 class LinkResource(Resource):
     """Links, which all have an end."""
 
-    @override
     def complete(self, document: Document, target: Target) -> None:
         document.setdefault("expires", timestamp(target.at + LINK_US))
 
@@ -210,7 +201,6 @@ LINKS: Final = LinkResource(
 class AppResource(Resource):
     """Apps, whose settings of the cloud have a time of their own."""
 
-    @override
     def complete(self, document: Document, target: Target) -> None:
         nested_items.set_updated(("config", "cloud_settings"), CloudSettings, target.old, document, target.at)
 
@@ -252,11 +242,9 @@ ARTICLES: Final = Resource(
 class FileResource(Resource):
     """Files, private by default."""
 
-    @override
     def complete(self, document: Document, target: Target) -> None:
         nested_items.set_updated(("access",), Access, target.old, document, target.at, {"access": "private"})
 
-    @override
     def computed(self, stored: Stored, now: int) -> Document:
         return {"is_scanned": is_scanned(stored.document), "upload_url": None}
 
@@ -273,16 +261,13 @@ FILES: Final = FileResource(
 class ImageResource(Resource):
     """Images, public by default. An icon stays one."""
 
-    @override
     def complete(self, document: Document, target: Target) -> None:
         nested_items.set_updated(("access",), PublicAccess, target.old, document, target.at, {"access": "public"})
 
-    @override
     def judge(self, before: Document, after: Document) -> None:
         if bool(before.get("is_icon")) != bool(after.get("is_icon")):
             raise ValidationFailed([Problem("/is_icon", "cannot be changed")])
 
-    @override
     def computed(self, stored: Stored, now: int) -> Document:
         picture = stored.document["picture"]
         return {

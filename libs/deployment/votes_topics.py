@@ -10,7 +10,7 @@ last check is older than `RAISE` of it. The rest is for the brokers, which must 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from libs.concurrency.tasks import every
@@ -100,9 +100,10 @@ class VotesTopics:
             await self._add(found)
         self._read_at = now
 
-    async def refresh_before_raise(self) -> None:
-        """Find the topics of all contests whose configuration versions may be raised now."""
+    async def partitions_before_raise(self) -> Collection[int]:
+        """Return the partitions of all contests whose configuration versions may be raised now."""
         await self.refresh(RAISE * self._settle_s)
+        return self.log.numbers
 
     async def _follow(self) -> list[Topic]:
         """Return what `find_topics` does, without the list of all topics: it has all their partitions."""

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, WithJsonSchema
 from starlette.responses import Response
 
 from libs.catalogue.commands import WriteRequest
-from libs.catalogue.contests.contest_mapper import phase_of
+from libs.catalogue.contests.closing_record import phase_of
 from libs.catalogue.pagination import PAGE_BYTES, ListRequest, Page, bytes_of, ranked_page, size_of
 from libs.catalogue.records import RecordService, Written
 from libs.catalogue.resource_definition import Fits, Resource, Table

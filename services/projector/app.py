@@ -1,7 +1,7 @@
 """Composition root of the projector: the projections of all topics, and fencing, in one process."""
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from functools import partial
 from typing import NamedTuple
 
@@ -85,11 +85,7 @@ def open_projectors(
     def of_votes(topic: Topic) -> Projector:
         return projector(VotesProjection(topic, servers.vote_views, servers.address_counters), VOTES)
 
-    async def votes_partitions() -> Iterable[int]:
-        await servers.guard.topics.refresh_before_raise()
-        return servers.guard.topics.log.numbers
-
-    raise_config = ConfigVersions(servers.vote_views, votes_partitions)
+    raise_config = ConfigVersions(servers.vote_views, servers.guard.topics.partitions_before_raise)
     catalogue = CatalogueProjection(servers.catalogue.topic, servers.catalogue.views, raise_config)
     return Projectors(
         votes=VotesProjector(servers.votes, of_votes),

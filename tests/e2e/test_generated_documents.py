@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema_rs
 import orjson
 
-from libs.catalogue.contests.contest_mapper import phase_of
+from libs.catalogue.contests.closing_record import phase_of
 from libs.catalogue.errors import InUse
 from libs.catalogue.schemas.base import merge_patch
 from libs.local_stack.settings import StackSettings

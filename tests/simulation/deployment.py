@@ -84,7 +84,8 @@ class Clients(Servers):
     def __init__(self, world: "Deployment", process: SimulatedProcess) -> None:
         super().__init__(world.settings.addresses)
         self.process = process
-        guard: Any = SimpleNamespace(topics=SimpleNamespace(log=self.votes, refresh_before_raise=self.find_topics))
+        topics = SimpleNamespace(log=self.votes, partitions_before_raise=self.partitions_before_raise)
+        guard: Any = SimpleNamespace(topics=topics)
         reader: Any = SimulatedReader(process, world, self.votes.place)
         writer: Any = SimulatedWriter(process, world, self.votes.place)
         self.guard, self.reader, self.writer = guard, reader, writer
@@ -93,6 +94,9 @@ class Clients(Servers):
 
     async def find_topics(self) -> None:
         """Do nothing: the topics of the votes do not grow here."""
+
+    async def partitions_before_raise(self) -> Sequence[int]:
+        return self.votes.numbers
 
 
 def _connect(world: "Deployment", clients: Clients, session: ConsumerSession) -> LogClients:

@@ -1,4 +1,4 @@
-"""Closing, seal and reopening in a contest's record. While it is closed, results derive from its closing.
+"""Closing, seal, reopening and phase in a contest's record. While it is closed, results derive from its closing.
 
 The members `closing`, `reopened`, `seal` and `secret_erased` of the stored document belong to the server. So does
 `titled`, of contests and of participants, `ordered`, of contests, and `judged`, of participants: when and by whom
@@ -15,9 +15,9 @@ from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.catalogue.errors import NotClosed, NotSealed
 from libs.catalogue.schemas.base import Document
 from libs.contracts.catalogue_events import ContestRecords, Stored
-from libs.tally.contest import Contest, ParticipantStatus
+from libs.tally.contest import Contest, ParticipantStatus, Phase
 from libs.tally.errors import ContestFinal
-from libs.tally.time_conversion import timestamp
+from libs.tally.time_conversion import microseconds, parse_timestamp, timestamp
 
 LONG_AGO: Final = 0
 
@@ -286,6 +286,24 @@ def erased(document: Document, now: int) -> Document:
     if not is_erased(document) and not is_sealed(document):
         raise NotSealed("The contest is not sealed: its secret is needed until `tally seal` has been run.")
     return {"secret_erased": now} | document
+
+
+def phase_of(document: Document, now: int) -> Phase:
+    """Return the phase at `now` (us) of the contest with this stored document."""
+    rules, closing = document.get("contest_config", {}), closing_of(document)
+    return Contest(
+        key="",
+        account="",
+        version=0,
+        publish=_us(document.get("publish")),
+        start=_us(rules.get("start")),
+        end=_us(rules.get("end")),
+        closed=0 if closing is None else closing.seq,
+    ).phase(now)
+
+
+def _us(text: str | None) -> int | None:
+    return None if text is None else microseconds(parse_timestamp(text))
 
 
 def _closing(document: Document, seq: int) -> Document:

@@ -13,13 +13,12 @@ from libs.catalogue.contests.closing_record import (
     votes_from,
 )
 from libs.catalogue.contests.vote_sources import SourceConfig, source_name, source_of
-from libs.catalogue.schemas.base import Document
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.catalogue.schemas.contest import ContestConfig, Ordering, Rating, RenewFreeVote
 from libs.contracts.catalogue_events import ContestRecords, Stored
-from libs.tally.contest import MILLION, Contest, Limits, ParticipantStatus, Phase, RatingScale, Renewal
+from libs.tally.contest import MILLION, Contest, Limits, ParticipantStatus, RatingScale, Renewal
 from libs.tally.errors import ViewsUnavailable
-from libs.tally.time_conversion import microseconds, parse_timestamp
+from libs.tally.time_conversion import microseconds
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.catalogue.stored_records import DELETED_CONTESTS
 
@@ -121,24 +120,6 @@ def sources_of(config: ContestRecords) -> Mapping[str, SourceConfig]:
     if closing is not None:
         return closing.sources
     return {source_name(stored): source_of(stored) for stored in config.sources}
-
-
-def phase_of(document: Document, now: int) -> Phase:
-    """Return the phase at `now` (us) of the contest with this stored document."""
-    rules, closing = document.get("contest_config", {}), closing_of(document)
-    return Contest(
-        key="",
-        account="",
-        version=0,
-        publish=_us(document.get("publish")),
-        start=_us(rules.get("start")),
-        end=_us(rules.get("end")),
-        closed=0 if closing is None else closing.seq,
-    ).phase(now)
-
-
-def _us(text: str | None) -> int | None:
-    return None if text is None else microseconds(parse_timestamp(text))
 
 
 Comparable = int | tuple[int, ...]

@@ -3,10 +3,7 @@
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
-from typing_extensions import override
-
-from libs.catalogue.contests.closing_record import SET_BY, is_sealed
-from libs.catalogue.contests.contest_mapper import phase_of
+from libs.catalogue.contests.closing_record import SET_BY, is_sealed, phase_of
 from libs.catalogue.contests.contest_votes import ContestVotes
 from libs.catalogue.contests.visibility import LOOSENING, opens_sooner, shows_more
 from libs.catalogue.errors import HasVotes, StatusTransition
@@ -28,7 +25,6 @@ LONG_AGO: Final = 0
 class TitledResource(Resource):
     """Records that audiences identify by title."""
 
-    @override
     def problems(self, body: Any, before: Document | None) -> Iterator[Problem]:
         """Yield a problem for a new title without a visible character; one stored earlier may be sent back."""
         title = body.get("title") if isinstance(body, dict) else None
@@ -36,7 +32,6 @@ class TitledResource(Resource):
         if is_blank and (before is None or before.get("title") != title):
             yield Problem("/title", "must have a visible character")
 
-    @override
     def complete(self, document: Document, target: Target) -> None:
         """Set when, and by whom, the members were set that this write changes."""
         if target.before is None:
@@ -51,14 +46,12 @@ class TitledResource(Resource):
 class ContestResource(TitledResource):
     """Contests: closed ones keep what their results depend on."""
 
-    @override
     def complete(self, document: Document, target: Target) -> None:
         """Set the votes topic of a new contest, unless that is the first one."""
         super().complete(document, target)
         if target.before is None and target.votes is not None and (first := target.votes.topic_of_new().first):
             document["votes_from"] = first
 
-    @override
     def judge(self, before: Document, after: Document) -> None:
         """Raise `ContestFinal` if the change would move a closed contest's end or change its result."""
         if "closing" in before and _result(before) != _result(after):
@@ -66,7 +59,6 @@ class ContestResource(TitledResource):
                 "The contest is closed: its start, end, type and rating scale cannot change unless it is reopened."
             )
 
-    @override
     async def judge_by_votes(
         self, before: Stored, after: Document, permissions: Collection[str] | None, votes: ContestVotes
     ) -> None:
@@ -82,14 +74,12 @@ class ContestResource(TitledResource):
         ):
             raise Forbidden(*LOOSENING)
 
-    @override
     async def judge_deletion(self, account: str, stored: Stored, votes: ContestVotes | None) -> JudgedBy:
         """Raise `ContestFinal` if the contest is sealed: others rely on its certificate."""
         if is_sealed(stored.document):
             raise ContestFinal("The contest is sealed: unseal it first (`tally unseal`), then delete it.")
         return JudgedBy(version=stored.version)
 
-    @override
     def due(self, document: Document) -> int | None:
         """Return the contest's end (us), or an earlier time if it was closed before."""
         if "closing" in document or "reopened" in document:
@@ -98,7 +88,6 @@ class ContestResource(TitledResource):
         moments = record.publish, record.contest_config.start, record.contest_config.end
         return finish(*(None if moment is None else microseconds(moment) for moment in moments))
 
-    @override
     def computed(self, stored: Stored, now: int) -> Document:
         return {"phase": phase_of(stored.document, now)}
 
@@ -106,7 +95,6 @@ class ContestResource(TitledResource):
 class ParticipantResource(TitledResource):
     """Participants: votes of a closed contest keep theirs."""
 
-    @override
     def complete(self, document: Document, target: Target) -> None:
         """Set the status of a new participant to its contest's default."""
         super().complete(document, target)
@@ -114,7 +102,6 @@ class ParticipantResource(TitledResource):
             config = target.above.document.get("contest_config", {})
             document.setdefault("status", config.get("participant_default_status", "approved"))
 
-    @override
     def judge(self, before: Document, after: Document) -> None:
         """Raise `ValidationFailed` if the status is cleared, `StatusTransition` if it returns to pending."""
         if "status" in before and "status" not in after:
@@ -124,7 +111,6 @@ class ParticipantResource(TitledResource):
         if new == "pending" and old != "pending":
             raise StatusTransition(f"The status of a participant cannot change from {old} to pending.", status=old)
 
-    @override
     async def judge_deletion(self, account: str, stored: Stored, votes: ContestVotes | None) -> JudgedBy:
         """Raise `NotFound` without its contest, `ContestFinal` if it has votes there after the closing, and
         `ViewsUnavailable` while the contest is closing.
@@ -136,7 +122,6 @@ class ParticipantResource(TitledResource):
             raise ContestFinal(f"Participant {stored.key} has votes in a closed contest; reopen it first.")
         return JudgedBy(parent=contest.version)
 
-    @override
     def computed(self, stored: Stored, now: int) -> Document:
         image_key = stored.document.get("image_key")
         return {
