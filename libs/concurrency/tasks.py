@@ -105,13 +105,6 @@ async def end_tasks(tasks: Collection["asyncio.Task[Any]"]) -> None:
         _, running = await asyncio.wait(running, timeout=AGAIN_S)
 
 
-def outcome(future: "asyncio.Future[T]") -> T | BaseException:
-    """Return the result or the error of a future that is done."""
-    if future.cancelled():
-        return asyncio.CancelledError()
-    return future.exception() or future.result()
-
-
 async def first_success(calls: Iterable[Coroutine[Any, Any, T]]) -> T:
     """Run `calls` concurrently, return the first result, and cancel the others.
 

@@ -186,10 +186,6 @@ class VotesLog:
             )
         return topic
 
-    def has_topic_from(self, first: int) -> bool:
-        """Return whether the topic whose first partition is `first` is known."""
-        return first in self._topics
-
     def topic_at(self, partition: int) -> Topic:
         """Return the topic of a partition. Raises KeyError for an unknown one."""
         return self._of_partition[partition]

@@ -66,15 +66,6 @@ class ContestCache:
         """Return the cached contest, or load it. Raises `NotFound`, `SecretErased` and `ViewsUnavailable`."""
         return (await self._last((account, key))).contest
 
-    def cached(self, account: str, key: str) -> Known | None:
-        """Return the cached contest if `get` and `secret` would return it and its secret without waiting."""
-        entry = self._entries.get((account, key))
-        known = None if entry is None else entry.known
-        if known is None or known.secret is None or time.monotonic() - known.checked_at > RECENT_S:
-            return None
-        self._entries.move_to_end((account, key))
-        return known
-
     async def reload(self, account: str, key: str, at_least: int | None = None) -> Contest:
         """Load the contest from the catalogue view, no earlier than this call.
 

@@ -24,7 +24,7 @@ from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.telemetry.metrics import VOTES_ACCEPTED, VOTES_DEDUPLICATED, VOTES_REFUSED, VOTES_UNKNOWN
 from libs.views.catalogue.stored_records import DELETED_CONTESTS
 from libs.voting.cast_reader import CastReader
-from libs.voting.contest_cache import ContestCache, Known
+from libs.voting.contest_cache import ContestCache
 from libs.voting.protocol import casting, removal, shared_steps
 from libs.voting.protocol.effects import Steps
 from libs.voting.protocol.shared_steps import Outcome, Removed
@@ -39,10 +39,6 @@ class ReceiptSecrets(Protocol):
 
     async def load(self) -> None:
         """Load the current secrets; call it before each `at`."""
-
-    @property
-    def is_loaded(self) -> bool:
-        """True if `load` would read nothing."""
 
     def at(self, moment: int) -> bytes:
         """Return the secret that signs receipts of votes accepted at `moment` (microseconds since 1970 UTC)."""
@@ -88,15 +84,6 @@ class VotingService:
         if not self.receipts.is_first(accepted_at):
             return None
         return receipt(self.receipts.at(accepted_at), contest, voter, vote_id)
-
-    def cached(self, account: str, contest: str) -> Known | None:
-        """Return the contest if all that `start` needs is cached; otherwise call `cast`."""
-        known = self.contests.cached(account, contest) if self.receipts.is_loaded else None
-        return known if known is not None and self.log.has_topic_from(known.contest.votes_from) else None
-
-    def start(self, account: str, contest: Contest, command: CastVote, finish: Finish) -> None:
-        """Start to cast a vote; `finish` is called with its `Outcome`, or with the exception of a defect."""
-        self.driver.start([self._run(account, contest, command, finish)])
 
     def _run(self, account: str, contest: Contest, command: CastVote, finish: Finish) -> Run:
         partition = self.partition_of(contest, command.voter)

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from libs.contracts.validation import invalid_parameters
-from libs.tally.errors import NotFound, Overloaded, TallyError
+from libs.tally.errors import LogUnavailable, NotFound, Overloaded, TallyError
 from libs.web.door.request_ids import request_id
 
 Scope = MutableMapping[str, Any]
@@ -77,6 +77,10 @@ TABLE: Final[dict[str, Row]] = {
 OUT_OF_MEMORY: Final = Overloaded(
     "The service is short of memory. Whether this request was carried out is not known: send it again, "
     "with the same id.",
+    retry_after_s=1,
+)
+STOPPING: Final = LogUnavailable(
+    "The service stops. Whether this request was carried out is not known: send it again, with the same id.",
     retry_after_s=1,
 )
 LEGACY_OWN: Final = frozenset({401, 405, 408, 429, 431, 500, 503})

@@ -3,13 +3,12 @@
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import orjson
 from starlette.responses import Response
-from starlette.types import Send
 
 from libs.web.errors import RangeNotSatisfiable
 
@@ -33,12 +32,6 @@ def json_response(
         return Response(status_code=304, headers=dict(headers))
     sent = {**headers, "Idempotent-Replayed": "true"} if replayed else dict(headers)
     return Response(orjson.dumps(body), status, sent, "application/json")
-
-
-async def send_whole(send: Send, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
-    """Send a response without a `Response`, on hot paths."""
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
 
 
 MAX_TAGS: Final = 100

@@ -25,7 +25,7 @@ from libs.web.documents.openapi import (
 )
 from libs.web.door.auth import Authenticator
 from libs.web.door.typed_routes import LISTED, IdempotencyKey, Limit, ListPage, Next, Permitted, TypedRoute
-from libs.web.server.asgi_routes import AsgiRoute, DirectRoute
+from libs.web.server.asgi_routes import HotRoute
 from services.ingestion.batch_parsing import NDJSON
 from services.ingestion.vote_endpoints import Voting
 from services.ingestion.vote_forms import (
@@ -80,13 +80,12 @@ def _takes_batch() -> Schema:
     return {"requestBody": batch}
 
 
-def hot_routes(voting: Voting) -> list[AsgiRoute]:
+def hot_routes(voting: Voting) -> list[HotRoute]:
     return [
-        DirectRoute(
+        HotRoute(
             "/contests/{contest_key}/votes",
             cast_vote,
             voting.cast,
-            voting.start,
             VOTE_BODY,
             methods=["POST"],
             status_code=201,
@@ -99,7 +98,7 @@ def hot_routes(voting: Voting) -> list[AsgiRoute]:
             openapi_extra=needs("votes:write"),
             describe=partial(takes, VoteForm, VOTE_BODY),
         ),
-        AsgiRoute(
+        HotRoute(
             "/contests/{contest_key}/votes/batch",
             cast_votes,
             voting.cast_batch,

@@ -1,14 +1,12 @@
-"""`POST /contests/<key>/votes` and `/votes/batch`: the hot path, as bare ASGI; single votes mostly without it."""
+"""`POST /contests/<key>/votes` and `/votes/batch`: the hot path; single votes mostly without ASGI."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 import orjson
-from starlette.types import Receive, Scope, Send
 
 from libs.concurrency.turns import off_loop
 from libs.contracts.catalogue_events import ApiKey
@@ -23,10 +21,9 @@ from libs.voting.protocol.shared_steps import Accepted, Outcome
 from libs.voting.service import VotingService, count
 from libs.web.door.auth import Authenticator, Headers, header, require
 from libs.web.door.client_address import Proxies
-from libs.web.door.request_parsing import declared_size, load_json, read_body, require_json
+from libs.web.door.request_parsing import declared_size, load_json, require_json
 from libs.web.errors import Forbidden, is_for_the_caller, log_cause, problem_response, status_of
-from libs.web.responses import send_whole
-from libs.web.server.direct_routes import DirectCycle
+from libs.web.server.hot_requests import HotRequest, Reply, reply_of
 from services.ingestion.batch_parsing import NDJSON, Ballot, BatchIds, id_in, parse_batch
 from services.ingestion.vote_forms import (
     VOTE_ID_TEXT,
@@ -66,114 +63,71 @@ class Voting:
         self._max_batch_bytes = max_batch_bytes
         self._batch_bytes = 0
 
-    async def cast(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await _counting_refusals(self._cast(scope, receive, send))
-
-    async def cast_batch(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Cast a batch in slices, so that a large one does not delay other requests for long."""
-        await _counting_refusals(self._cast_batch(scope, receive, send))
-
-    async def _cast(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers, contest, body = scope["headers"], scope["path_params"]["contest_key"], None
-        vote_id: str | None = None
+    async def cast(self, request: HotRequest) -> Reply:
+        """Cast one vote. Its errors name the vote's id."""
+        scope, vote_id = request.scope, None
+        headers = scope["headers"]
         try:
             key = self._auth.known(scope) or await self._auth.authenticate(scope)
-            _admit(key, headers)
-            await self._positions.load()
-            body = await read_body(headers, receive, VOTE_BODY)
-            form, vote_id = _read_vote(key, headers, body)
+            require(key, "votes:write")
+            require_json(headers)
+            if not self._positions.is_loaded:
+                await self._positions.load()
+            form, vote_id = _read_vote(key, headers, await request.read(VOTE_BODY))
+            contest = scope["path_params"]["contest_key"]
             secret = await self._votes.contests.secret(key.account, contest)
             vote = command(contest, secret, form, vote_id, self._proxies.end_user(scope))
-            (accepted,) = await self._take(key, [vote])
+            [accepted] = await self._take(key.account, [vote])
             if isinstance(accepted, TallyError):
                 raise accepted
         except TallyError as error:
+            count(error)
             if not is_for_the_caller(error):
                 raise
-            count(error)
-            if body is None and status_of(error) == HTTPStatus.SERVICE_UNAVAILABLE:
+            if status_of(error) == HTTPStatus.SERVICE_UNAVAILABLE:
                 with suppress(TallyError):
-                    body = await read_body(headers, receive, VOTE_BODY)
-            named = {"vote_id": vote_id} if vote_id is not None else _named(headers, body)
-            await problem_response(error, scope, **named)(scope, receive, send)
-            return
+                    await request.read(VOTE_BODY)
+            named = {"vote_id": vote_id} if vote_id is not None else _named(headers, request.received)
+            return reply_of(problem_response(error, scope, **named))
         count(accepted)
-        status, headers, body = self._response(accepted)
-        await send_whole(send, status, [*headers, _length(body)], body)
+        return self._reply(accepted)
 
-    def start(self, request: DirectCycle) -> bool:
-        """Cast one vote as `cast` does, without a task; False if something must be loaded first."""
-        scope, headers = request.scope, request.scope["headers"]
-        try:
-            key = self._auth.known(scope)
-            cached = None if key is None else self._votes.cached(key.account, scope["path_params"]["contest_key"])
-            if key is None or cached is None or cached.secret is None or not self._positions.is_loaded:
-                return False
-            _admit(key, headers)
-            form, vote_id = _read_vote(key, headers, bytes(request.body))
-        except TallyError as error:
-            count(error)
-            request.fail(error, **_named(headers, bytes(request.body)))
-            return True
-        answer = partial(self._answer, request, vote_id)
-        try:
-            contest = cached.contest
-            vote = command(contest.key, cached.secret, form, vote_id, self._proxies.end_user(scope))
-            self._enter(1)
-        except TallyError as error:
-            answer(error)
-        else:
-            self._votes.start(key.account, contest, vote, partial(self._leave_with, answer))
-        return True
-
-    def _leave_with(self, answer: Callable[[Any], None], outcome: Any) -> None:
-        self._in_flight -= 1
-        answer(outcome)
-
-    def _answer(self, request: DirectCycle, vote_id: str, outcome: Any) -> None:
-        """Count and send a vote's outcome. Raises nothing: other votes of the same call are answered after it."""
-        try:
-            if isinstance(outcome, Exception):
-                if isinstance(outcome, TallyError):
-                    count(outcome)
-                request.fail(outcome, vote_id=vote_id)
-                return
-            count(outcome)
-            status, headers, body = self._response(outcome)
-            request.respond(status, [*headers, _length(body)], body)
-        except Exception as error:
-            request.fail(error)
-
-    def _response(self, accepted: Accepted) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-        """Return status, headers and body of the response to a vote in the log."""
+    def _reply(self, accepted: Accepted) -> Reply:
+        """Return the reply to a vote in the log."""
         vote = accepted.command
+        body = orjson.dumps(_body(accepted))
         headers = [
             (b"content-type", b"application/json"),
             (b"location", f"/contests/{vote.contest}/votes/{vote.vote_id}".encode()),
             (b"tally-position", self._positions.encode({accepted.partition: accepted.offset + 1}).encode()),
+            _length(body),
         ]
         if accepted.replayed:
             headers.append((b"idempotent-replayed", b"true"))
-        return 200 if accepted.replayed else 201, headers, orjson.dumps(_body(accepted))
+        return Reply(200 if accepted.replayed else 201, headers, body)
 
-    async def _cast_batch(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = scope["headers"]
-        key = self._auth.known(scope) or await self._auth.authenticate(scope)
-        require(key, "votes:write")
-        await self._positions.load()
-        media_type = require_json(headers, NDJSON)
-        with self._batch_of(declared_size(headers, BATCH_BODY)):
-            body = await read_body(headers, receive, BATCH_BODY)
-            await self._cast_items(scope, send, key, media_type, body)
+    async def cast_batch(self, request: HotRequest) -> Reply:
+        """Cast a batch in slices, so that a large one does not delay other requests for long."""
+        headers = request.scope["headers"]
+        try:
+            key = self._auth.known(request.scope) or await self._auth.authenticate(request.scope)
+            require(key, "votes:write")
+            await self._positions.load()
+            media_type = require_json(headers, NDJSON)
+            with self._batch_of(declared_size(headers, BATCH_BODY)):
+                return await self._cast_items(request, key, media_type)
+        except TallyError as error:  # a batch that is refused as a whole counts as one
+            count(error)
+            raise
 
-    async def _cast_items(self, scope: Scope, send: Send, key: ApiKey, media_type: str, body: bytes) -> None:
-        headers = scope["headers"]
+    async def _cast_items(self, request: HotRequest, key: ApiKey, media_type: str) -> Reply:
+        scope, body = request.scope, await request.read(BATCH_BODY)
         items = await off_loop(len(body), parse_batch, media_type, body)
-        ids = BatchIds(header(headers, b"idempotency-key"))
+        ids = BatchIds(header(scope["headers"], b"idempotency-key"))
         contest, forwarded = scope["path_params"]["contest_key"], self._proxies.end_user(scope)
         secret = await self._votes.contests.secret(key.account, contest)
 
-        def request(ballot: Ballot) -> CastVote | TallyError:
+        def vote_of(ballot: Ballot) -> CastVote | TallyError:
             if isinstance(ballot.vote, TallyError):
                 return ballot.vote
             return ids.name(command(contest, secret, ballot.vote, ballot.vote_id or "", forwarded))
@@ -182,8 +136,9 @@ class Voting:
         positions: dict[int, int] = {}
         for at in range(0, len(items), SLICE):
             ballots = await read_ballots(key, items[at : at + SLICE])
-            votes = [request(ballot) for ballot in ballots]
-            outcomes = iter(await self._take_or_fail(key, [vote for vote in votes if isinstance(vote, CastVote)]))
+            votes = [vote_of(ballot) for ballot in ballots]
+            cast = [vote for vote in votes if isinstance(vote, CastVote)]
+            outcomes = iter(await self._take_or_fail(key.account, cast))
             for vote, ballot in zip(votes, ballots, strict=True):
                 outcome = next(outcomes) if isinstance(vote, CastVote) else vote
                 count(outcome)
@@ -192,11 +147,11 @@ class Voting:
                 )
                 if isinstance(outcome, Accepted):
                     positions[outcome.partition] = max(positions.get(outcome.partition, 0), outcome.offset + 1)
-        head = [(b"content-type", b"application/json")]
+        sent = [(b"content-type", b"application/json")]
         if positions:
-            head.append((b"tally-position", self._positions.encode(positions).encode()))
-        body = orjson.dumps({"results": answers})
-        await send_whole(send, 200, [*head, _length(body)], body)
+            sent.append((b"tally-position", self._positions.encode(positions).encode()))
+        result = orjson.dumps({"results": answers})
+        return Reply(200, [*sent, _length(result)], result)
 
     @contextmanager
     def _batch_of(self, size: int) -> Iterator[None]:
@@ -209,48 +164,29 @@ class Voting:
         finally:
             self._batch_bytes -= size
 
-    async def _take_or_fail(self, key: ApiKey, votes: Sequence[CastVote]) -> Sequence[Outcome]:
+    async def _take_or_fail(self, account: str, votes: Sequence[CastVote]) -> Sequence[Outcome]:
         """Cast like `_take`; an error of the whole call becomes the outcome of each vote."""
         try:
-            return await self._take(key, votes)
+            return await self._take(account, votes)
         except TallyError as error:
             log_cause(error)
             return [error] * len(votes)
 
-    async def _take(self, key: ApiKey, votes: Sequence[CastVote]) -> list[Outcome]:
+    async def _take(self, account: str, votes: Sequence[CastVote]) -> list[Outcome]:
         """Cast votes of one contest. The server cancels no request whose client hangs up."""
-        self._enter(len(votes))
+        if self._in_flight + len(votes) > self._max_in_flight:
+            raise _no_room()
+        self._in_flight += len(votes)
         try:
-            return await self._votes.cast(key.account, votes)
+            return await self._votes.cast(account, votes)
         finally:
             self._in_flight -= len(votes)
-
-    def _enter(self, votes: int) -> None:
-        """Count votes in flight. Raises `Overloaded` if the limit is reached."""
-        if self._in_flight + votes > self._max_in_flight:
-            raise _no_room()
-        self._in_flight += votes
-
-
-async def _counting_refusals(answered: Awaitable[None]) -> None:
-    """Count requests that are refused as a whole: a vote, or a batch, which counts as one."""
-    try:
-        await answered
-    except TallyError as error:
-        count(error)
-        raise
 
 
 def _no_room() -> Overloaded:
     """Count a refusal and return its error."""
     REFUSED.inc()
     return Overloaded("Too many votes are being recorded at once.", retry_after_s=1)
-
-
-def _admit(key: ApiKey, headers: Headers) -> None:
-    """Check a vote's headers before its body is read."""
-    require(key, "votes:write")
-    require_json(headers)
 
 
 def _read_vote(key: ApiKey, headers: Headers, body: bytes) -> tuple[VoteForm, str]:

@@ -25,8 +25,8 @@ from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.views.votes.reply_types import ContestCounts
 from libs.views.votes.vote_views import VoteViews
 from libs.web.responses import etag, not_modified
+from libs.web.server.hot_requests import Header, Reply
 
-Header = tuple[bytes, bytes]
 NO_POSITIONS: Final[Mapping[int, int]] = {}
 
 
@@ -41,11 +41,11 @@ class EncodedResponse:
     positions: Mapping[int, int]
     """Offsets by partition up to which votes are counted in it; empty if its readers are not told."""
 
-    def whole(self, if_none_match: str | None, more: Sequence[Header] = ()) -> tuple[int, list[Header], bytes]:
-        """Return status, headers with `more`, and body for a reader with this `If-None-Match`."""
+    def reply(self, if_none_match: str | None, more: Sequence[Header] = ()) -> Reply:
+        """Return the reply, with the headers `more`, to a reader with this `If-None-Match`."""
         if not_modified(if_none_match, self.tag):
-            return 304, [*self.not_modified, *more], b""
-        return 200, [*self.headers, *more], self.body
+            return Reply(304, [*self.not_modified, *more], b"")
+        return Reply(200, [*self.headers, *more], self.body)
 
 
 def encoded(

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.types import Receive, Scope, Send
 
 from libs.catalogue.pagination import size_of
 from libs.catalogue.resource_table import IMAGES
@@ -20,7 +19,7 @@ from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.partition_reads import Mark
 from libs.web.door.auth import header
 from libs.web.door.query_parameters import refuse_unknown_parameters
-from libs.web.responses import send_whole
+from libs.web.server.hot_requests import HotRequest, Reply
 from services.query.counts_snapshot import EncodedResponse, Snapshot, encoded
 from services.query.public_results import PublicResults, for_all, shared_for
 from services.query.response_models import CONTEST, TIME, ImageKey
@@ -130,13 +129,14 @@ class PublicContests:
         self._origin = origin
         self._made: OrderedDict[str, CachedContest] = OrderedDict()
 
-    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+    async def __call__(self, request: HotRequest) -> Reply:
+        scope = request.scope
         refuse_unknown_parameters(scope)
         snapshot = (await self._results.published(scope["path_params"]["contest_key"])).at(moment := now())
         answer = await self._answer(snapshot)
         shared_s = shared_for(snapshot.contest, moment)
         condition = header(scope["headers"], b"if-none-match") if shared_s else None
-        await send_whole(send, *answer.whole(condition, [(b"cache-control", for_all(shared_s))]))
+        return answer.reply(condition, [(b"cache-control", for_all(shared_s))])
 
     async def _answer(self, snapshot: Snapshot) -> EncodedResponse:
         key, mark = snapshot.contest.key, await self._snapshots.mark(snapshot.account)

@@ -1,9 +1,7 @@
-"""`GET /public/contests/<key>/results`: a contest's public results, without a key, as bare ASGI."""
+"""`GET /public/contests/<key>/results`: a contest's public results, without a key."""
 
 from typing import Any, Final
 from urllib.parse import parse_qs
-
-from starlette.types import Receive, Scope, Send
 
 from libs.catalogue.contests.contest_mapper import listed
 from libs.catalogue.schemas.contest import Participant
@@ -17,7 +15,7 @@ from libs.tally.time_conversion import timestamp
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.web.door.auth import header
 from libs.web.door.query_parameters import refuse_unknown_parameters
-from libs.web.responses import send_whole
+from libs.web.server.hot_requests import HotRequest, Reply
 from services.query.counts_snapshot import EncodedResponse, Snapshot, encoded
 from services.query.result_details import corrections_of
 from services.query.snapshot_cache import SnapshotCache, now
@@ -93,7 +91,8 @@ class PublicResults:
         self._receipts = receipts
         self._known: dict[str, str] = {}
 
-    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+    async def __call__(self, request: HotRequest) -> Reply:
+        scope = request.scope
         refuse_unknown_parameters(scope)
         contest, receipt = scope["path_params"]["contest_key"], receipt_of(scope["query_string"])
         snapshot = (await self.published(contest)).at(moment := now())
@@ -103,7 +102,7 @@ class PublicResults:
         # caches would take an uncacheable 304 for a revalidation of the stored response
         condition = header(scope["headers"], b"if-none-match") if shared_s else None
         caching = b"private, no-store" if receipt is not None else for_all(shared_s)
-        await send_whole(send, *answer.whole(condition, [(b"cache-control", caching)]))
+        return answer.reply(condition, [(b"cache-control", caching)])
 
     async def published(self, contest: str) -> Snapshot:
         """Return the contest as of now. Raises `NotFound`, also for one in setup."""

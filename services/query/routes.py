@@ -6,7 +6,7 @@ from fastapi import Query
 
 from libs.web.documents.openapi import UNCHANGED, Schema, needs, problems
 from libs.web.door.typed_routes import IfNoneMatch
-from libs.web.server.asgi_routes import AsgiRoute, DirectRoute
+from libs.web.server.asgi_routes import HotRoute
 from services.query.public_contest import PublicContest, PublicContests
 from services.query.public_results import PublicResults
 from services.query.response_models import COUNT_HEADERS, PublicResultsRecord, VoteCount
@@ -51,7 +51,7 @@ PUBLIC_HEADERS: Final[Schema] = {
 }
 
 
-def count_route(serve: VoteUpdates) -> AsgiRoute:
+def count_route(serve: VoteUpdates) -> HotRoute:
     """Return the route of the current or past counts."""
 
     def get_vote_counts(
@@ -68,11 +68,10 @@ def count_route(serve: VoteUpdates) -> AsgiRoute:
         `updated`, `Tally-Position` and `Tally-Final` are as of that time, too.
         """
 
-    return DirectRoute(
+    return HotRoute(
         "/contests/{contest_key}/vote_updates",
         get_vote_counts,
         serve,
-        serve.start,
         most_bytes=0,
         methods=["GET"],
         response_model=VoteCount,
@@ -87,7 +86,7 @@ def count_route(serve: VoteUpdates) -> AsgiRoute:
     )
 
 
-def public_route(serve: PublicResults) -> AsgiRoute:
+def public_route(serve: PublicResults) -> HotRoute:
     """Return the route of the results that voters see."""
 
     def get_public_results(
@@ -98,7 +97,7 @@ def public_route(serve: PublicResults) -> AsgiRoute:
         While `vote_visibility` hides them, counts, ranks and shares are null and the order is by running number.
         """
 
-    return AsgiRoute(
+    return HotRoute(
         "/public/contests/{contest_key}/results",
         get_public_results,
         serve,
@@ -111,7 +110,7 @@ def public_route(serve: PublicResults) -> AsgiRoute:
     )
 
 
-def public_contest_route(serve: PublicContests) -> AsgiRoute:
+def public_contest_route(serve: PublicContests) -> HotRoute:
     """Return the route of a contest as voters see it."""
 
     def get_public_contest(contest_key: str, if_none_match: IfNoneMatch = None) -> None:
@@ -120,7 +119,7 @@ def public_contest_route(serve: PublicContests) -> AsgiRoute:
         Pages of every origin may read it. Contests in setup are not found. Counts are in the public results.
         """
 
-    return AsgiRoute(
+    return HotRoute(
         "/public/contests/{contest_key}",
         get_public_contest,
         serve,

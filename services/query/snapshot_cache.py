@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -11,7 +11,7 @@ from libs.catalogue.contests.closing_record import as_closed, corrections, show_
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.catalogue.schemas.contest import Show
-from libs.concurrency.tasks import SingleFlight, outcome
+from libs.concurrency.tasks import SingleFlight
 from libs.contracts.catalogue_events import ContestRecords
 from libs.contracts.topics import Topic, VotesLog
 from libs.tally.contest import Contest
@@ -91,28 +91,6 @@ class SnapshotCache:
             return await entry.rounds.next()
         entry.snapshot = entry.snapshot.at(now())
         return entry.snapshot
-
-    def find(self, account: str, key: str, found: Callable[[Snapshot | BaseException], None]) -> None:
-        """Call `found` with what `get` would return or raise, without a task."""
-
-        def pass_on(built: "asyncio.Future[Snapshot]") -> None:
-            snapshot = outcome(built)
-            found(snapshot)
-
-        def take(reading: "asyncio.Future[Mark]") -> None:
-            mark = outcome(reading)
-            if isinstance(mark, BaseException):
-                found(mark)
-                return
-            entry = self._entry(account, key)
-            if entry.snapshot is not None and _is_fresh(entry, mark):
-                entry.snapshot = entry.snapshot.at(now())
-                found(entry.snapshot)
-            else:
-                entry.wanted = mark
-                entry.rounds.next().add_done_callback(pass_on)
-
-        self._looks[self._partition(account)].next().add_done_callback(take)
 
     async def mark(self, account: str) -> Mark:
         """Return a mark of the part of the catalogue with this account. Raises `ViewsUnavailable`."""

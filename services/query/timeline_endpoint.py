@@ -371,7 +371,7 @@ def timeline_router(auth: Authenticator, timelines: ContestTimeline, positions: 
         answer = await timelines.read(caller, contest_key, TimelineQuery(interval, begin, to), only)
         await positions.load()
         position = b"tally-position", positions.encode(answer.positions).encode()
-        status, headers, body = answer.whole(if_none_match, [position])
+        status, headers, body = answer.reply(if_none_match, [position])
         response = Response(body, status)
         response.raw_headers = headers
         return response

@@ -1,12 +1,10 @@
-"""`GET /contests/<key>/vote_updates`: a contest's counts, as bare ASGI; the current ones mostly without it."""
+"""`GET /contests/<key>/vote_updates`: a contest's counts, mostly without ASGI."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs
-
-from starlette.types import Receive, Scope, Send
 
 from libs.catalogue.contests.closing_record import closing_of
 from libs.catalogue.pagination import Ranked
@@ -21,12 +19,10 @@ from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.views.votes.timeline import MINUTE_MS
 from libs.web.door.auth import Authenticator, Headers, header, require
 from libs.web.door.query_parameters import cached_by_query
-from libs.web.responses import send_whole
-from libs.web.server.direct_routes import DirectCycle
+from libs.web.server.hot_requests import HotRequest, Reply
 from services.query.counts_snapshot import (
     NO_POSITIONS,
     EncodedResponse,
-    Header,
     Render,
     Snapshot,
     encoded,
@@ -153,27 +149,21 @@ class VoteUpdates:
         self._votes = votes
         self._wait_s = wait_s
 
-    def start(self, request: DirectCycle) -> bool:
-        """Respond as `__call__` does, without a task; False if a position or a time is requested."""
+    async def __call__(self, request: HotRequest) -> Reply:
         scope = request.scope
-        key = self._auth.known(scope)
-        if key is None:
-            return False
-        require(key, "results:read")
-        asked = parse(scope["query_string"])
-        if asked.min_positions or asked.minute is not None or not self._positions.is_loaded:
-            return False
-        contest = scope["path_params"]["contest_key"]
-        self._snapshots.find(key.account, contest, partial(self._respond, request, key, asked))
-        return True
-
-    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
         key = self._auth.known(scope) or await self._auth.authenticate(scope)
         require(key, "results:read")
-        asked = parse(scope["query_string"])
-        await self._positions.load()
+        asked, contest = parse(scope["query_string"]), scope["path_params"]["contest_key"]
+        if not self._positions.is_loaded:
+            await self._positions.load()
+        if asked.min_positions or asked.minute is not None:
+            return await asyncio.create_task(self._other_counts(scope["headers"], key, contest, asked))
+        snapshot = await self._visible(key, contest, NO_POSITIONS)
+        return self._reply(scope["headers"], asked, snapshot)
+
+    async def _other_counts(self, headers: Headers, key: ApiKey, contest: str, asked: CountsQuery) -> Reply:
+        """Reply with the counts of a position that must be waited for, or of an earlier minute."""
         wanted = await self._wanted(asked)
-        contest = scope["path_params"]["contest_key"]
         present = await self._visible(key, contest, NO_POSITIONS)
         if wanted:
             present = await self._visible(key, contest, wanted)
@@ -181,10 +171,10 @@ class VoteUpdates:
         is_behind = snapshot is present and not covers(snapshot.counts.positions, wanted)
         # events up to the requested position did not change this contest, so its counts are of an earlier one
         reached = merge_positions([snapshot.counts.positions, wanted]) if is_behind else None
-        status, sent, body = self._response(scope["headers"], asked, snapshot, reached)
+        status, sent, body = self._reply(headers, asked, snapshot, reached)
         if asked.minute is not None and is_complete(present, asked.minute):
             sent = [(name, LASTING if name == b"cache-control" else value) for name, value in sent]
-        await send_whole(send, status, sent, body)
+        return Reply(status, sent, body)
 
     async def _wanted(self, asked: CountsQuery) -> Mapping[int, int]:
         """Return the furthest of the requested positions. Raises `ValidationFailed`."""
@@ -205,27 +195,13 @@ class VoteUpdates:
         snapshot.check_visible(key.permissions)
         return snapshot
 
-    def _respond(
-        self, request: DirectCycle, key: ApiKey, asked: CountsQuery, found: Snapshot | BaseException
-    ) -> None:
-        """Respond with the current counts, or with the error of reading them. Raises nothing."""
-        try:
-            if isinstance(found, BaseException):
-                raise found
-            found.check_visible(key.permissions)
-            request.respond(*self._response(request.scope["headers"], asked, found))
-        except asyncio.CancelledError:
-            request.release()  # the process ends
-        except Exception as error:
-            request.fail(error)
-
-    def _response(
+    def _reply(
         self, headers: Headers, asked: CountsQuery, snapshot: Snapshot, reached: Mapping[int, int] | None = None
-    ) -> tuple[int, list[Header], bytes]:
-        """Return status, headers and body of a response with these counts, up to `reached`."""
+    ) -> Reply:
+        """Return the reply with these counts, up to `reached`."""
         answer = snapshot.answer(ANSWERS[asked.sources, asked.details])
         position = b"tally-position", self._positions.encode(reached or answer.positions).encode()
-        return answer.whole(header(headers, b"if-none-match"), [position])
+        return answer.reply(header(headers, b"if-none-match"), [position])
 
 
 @cached_by_query

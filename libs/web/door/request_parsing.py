@@ -57,7 +57,7 @@ def declared_size(headers: Headers, most: int) -> int:
 async def stream_body(headers: Headers, receive: Receive, max_bytes: int) -> AsyncIterator[bytes]:
     """Yield the body's chunks. Raises as `read_body`, and `ClientDisconnect` if the client disconnects."""
     if (declared_length(headers) or 0) > max_bytes:
-        raise _too_large(max_bytes)
+        raise too_large(max_bytes)
     size, more = 0, True
     while more:
         message = await receive()
@@ -66,7 +66,7 @@ async def stream_body(headers: Headers, receive: Receive, max_bytes: int) -> Asy
         chunk: bytes = message.get("body", b"")
         size += len(chunk)
         if size > max_bytes:
-            raise _too_large(max_bytes)
+            raise too_large(max_bytes)
         yield chunk
         more = message.get("more_body", False)
 
@@ -138,7 +138,8 @@ async def read_object(request: Request, max_bytes: int) -> tuple[bytes, dict[str
     return body, await off_loop(len(body), parse_object, body)
 
 
-def _too_large(max_bytes: int) -> PayloadTooLarge:
+def too_large(max_bytes: int) -> PayloadTooLarge:
+    """Return the error for a body of more than `max_bytes`."""
     return PayloadTooLarge(f"The body of this request may have at most {max_bytes:,} bytes.", max_bytes=max_bytes)
 
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from libs.web.documents.openapi import DescribedRoute
-from libs.web.server.direct_routes import DirectCycle
+from libs.web.server.hot_requests import AsgiRequest, Handler
 
 Serve = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -51,26 +51,19 @@ class StreamRoute(AsgiRoute):
         self.end = end
 
 
-Start = Callable[[DirectCycle], bool]
-"""Starts to serve a complete request: responds now or later, or raises an error to respond with.
-
-Returns False if the request must be served through ASGI, before any effect but the caller's authentication. So it
-does for a caller without a known key: only ASGI counts and authenticates those.
-"""
-
-
-class DirectRoute(AsgiRoute):
-    """A hot route that `start` serves directly, up to `most_bytes` of body, and `serve` through ASGI."""
+class HotRoute(AsgiRoute):
+    """Replies with what `handler` returns: without ASGI to plain requests with at most `most_bytes` of body."""
 
     def __init__(
-        self,
-        path: str,
-        documented: Callable[..., Any],
-        serve: Serve,
-        start: Start,
-        most_bytes: int,
-        **options: Any,
+        self, path: str, documented: Callable[..., Any], handler: Handler, most_bytes: int = -1, **options: Any
     ) -> None:
+        """By default all requests are served through ASGI."""
+
+        async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+            status, headers, body = await handler(AsgiRequest(scope, receive))
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+
         super().__init__(path, documented, serve, **options)
-        self.start = start
+        self.handler: Handler = handler
         self.most_bytes: Final = most_bytes

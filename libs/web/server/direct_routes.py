@@ -1,15 +1,17 @@
-"""Direct routes: the plain requests of a hot route, answered by callbacks of the HTTP protocol, without ASGI.
+"""Direct routes: the plain requests of a hot route, served by the HTTP protocol itself, without ASGI.
 
 Through ASGI each request costs a task, a coroutine per layer and two messages for its response: a quarter of a
-vote's CPU time, and half of that of reading counts. A direct route serves a request with a small body on an idle
-connection. All other requests, and those that it declines, are served through ASGI by the same route, with the
-same response.
+vote's CPU time, and half of that of reading counts. Plain is a request with a small body on an idle connection.
+All others are served through ASGI by the same handler, with the same response.
 """
 
+import asyncio
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from contextvars import Context, copy_context
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple, Protocol
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
@@ -17,14 +19,12 @@ from libs.tally.errors import TallyError
 from libs.telemetry.logs import REQUEST_ID
 from libs.web.door.rate_limits import RateLimits
 from libs.web.door.request_ids import HEADER, request_id
-from libs.web.door.request_parsing import declared_length
-from libs.web.errors import error_response
+from libs.web.door.request_parsing import declared_length, too_large
+from libs.web.errors import STOPPING, RateLimited, error_response, problem_response
 from libs.web.responses import NOT_SHARED
 from libs.web.server.client_transport import ClientTransport
+from libs.web.server.hot_requests import Handler, Reply, reply_of
 from libs.web.server.metrics import RequestTimes
-
-if TYPE_CHECKING:  # the projector serves HTTP without FastAPI
-    from libs.web.server.asgi_routes import DirectRoute
 
 _OF_A_BODY: Final = (b"content-length", b"transfer-encoding")
 """A request with neither of these headers has no body."""
@@ -39,10 +39,23 @@ MOST_PATH_BYTES: Final = 256
 Headers = list[tuple[bytes, bytes]]
 
 
+class DirectRoute(Protocol):
+    """A hot route: `HotRoute`, which the projector must not import, as it serves HTTP without FastAPI."""
+
+    path_regex: re.Pattern[str]
+    handler: Handler
+
+    @property
+    def most_bytes(self) -> int: ...
+
+    @property
+    def methods(self) -> Collection[str] | None: ...
+
+
 class DirectTarget(NamedTuple):
     """A route, and the parameters of its path."""
 
-    route: "DirectRoute"
+    route: DirectRoute
     path_params: Mapping[str, str]
 
 
@@ -51,14 +64,14 @@ class DirectRoutes:
 
     def __init__(
         self,
-        routes: Sequence["DirectRoute"],
+        routes: Sequence[DirectRoute],
         refusals: Sequence[Callable[[], TallyError | None]],
         limits: RateLimits | None,
         times: RequestTimes,
     ) -> None:
         self._routes = routes
         self._paths: dict[bytes, Mapping[bytes, DirectTarget]] = {}
-        self._refusals = refusals
+        self.refusals = refusals
         self.limits = limits
         self.times = times
 
@@ -77,7 +90,7 @@ class DirectRoutes:
         scope["path"], scope["raw_path"] = raw_path.rstrip(b"/").decode("ascii"), raw_path
         return DirectCycle(self, protocol, target)
 
-    def _targets(self, raw_path: bytes) -> Mapping[bytes, "DirectTarget"]:
+    def _targets(self, raw_path: bytes) -> Mapping[bytes, DirectTarget]:
         """Return and cache the routes of a path by method: none if it must be decoded; slashes may follow."""
         path = raw_path.decode("latin-1").rstrip("/")
         targets: dict[bytes, DirectTarget] = {}
@@ -91,22 +104,6 @@ class DirectRoutes:
             self._paths[raw_path] = targets
         return targets
 
-    def start(self, cycle: "DirectCycle") -> bool:
-        """Serve a complete request; False if it must be served through ASGI."""
-        if any(refusal() is not None for refusal in self._refusals):
-            return False
-        cycle.begin()
-        scope = cycle.scope
-        scope["state"]["rate_limits"] = self.limits
-        token = REQUEST_ID.set(request_id(scope))
-        try:
-            return cycle.route.start(cycle)
-        except Exception as error:
-            cycle.fail(error)
-            return True
-        finally:
-            REQUEST_ID.reset(token)
-
 
 class _NoEvent:
     """Stands for the event that ASGI apps wait for."""
@@ -115,9 +112,14 @@ class _NoEvent:
 
 
 class DirectCycle(RequestResponseCycle):
-    """A request, and its response, in place of uvicorn's for ASGI."""
+    """A request, and its response, in place of uvicorn's for ASGI.
+
+    Its handler runs at once, without a task, until it waits for a future, and goes on when that is done.
+    """
 
     scope: Any
+    _serving: Coroutine[Any, Any, Reply]
+    _context: Context
 
     def __init__(
         self,
@@ -137,25 +139,71 @@ class DirectCycle(RequestResponseCycle):
         self._routes = routes
         self._protocol = protocol
         self._began = 0.0
+        self._awaited: asyncio.Future[Any] | None = None
 
-    def begin(self) -> None:
-        """Begin to serve the complete request: a stopping server waits for it."""
+    @property
+    def received(self) -> bytes:
+        return bytes(self.body)
+
+    async def read(self, max_bytes: int) -> bytes:
+        if len(self.body) > max_bytes:
+            raise too_large(max_bytes)
+        return bytes(self.body)
+
+    def start(self) -> None:
+        """Serve the complete request: a stopping server waits for it."""
         self._began = time.perf_counter()
         self._protocol.tasks.add(self)  # type: ignore[arg-type]
+        self._serving, self._context = self._serve(), copy_context()
+        self._step()
 
     def cancel(self, msg: object = None) -> None:
-        """Do nothing: as part of uvicorn's tasks, which it cancels after a timeout."""
+        """Cancel what the handler waits for: as part of uvicorn's tasks, which it cancels after a timeout."""
+        if self._awaited is not None:
+            self._awaited.cancel(msg)
 
-    def release(self) -> None:
-        """Let a stopping server no longer wait for this cycle."""
-        self._protocol.tasks.discard(self)
+    def _step(self, _: object = None) -> None:
+        """Run the handler until it waits again, or has replied."""
+        try:
+            self._awaited = self._context.run(self._serving.send, None)
+        except StopIteration as end:
+            self._awaited = None
+            self._respond(end.value)
+            return
+        if self._awaited is None:  # `asyncio.sleep(0)`
+            self._protocol.loop.call_soon(self._step)
+        else:
+            self._awaited.add_done_callback(self._step)
 
-    def respond(self, status: int, headers: Headers, body: bytes) -> None:
-        """Send the whole response; `headers` include its length."""
+    async def _serve(self) -> Reply:
+        scope, limits = self.scope, self._routes.limits
+        scope["state"]["rate_limits"] = limits
+        REQUEST_ID.set(request_id(scope))
+        try:
+            if limits is not None:
+                await limits.charge_keyless(scope)
+            for refusal in self._routes.refusals:
+                if (error := refusal()) is not None:
+                    raise error
+            reply = await self.route.handler(self)
+        except asyncio.CancelledError:  # the process stops
+            reply = reply_of(problem_response(STOPPING, scope))
+        except Exception as error:
+            reply = reply_of(error_response(error, scope))
+        try:
+            if limits is not None and scope["state"].get("key") is None:
+                await limits.charge_unauthenticated(scope)
+        except RateLimited as error:
+            if reply.status < HTTPStatus.INTERNAL_SERVER_ERROR:  # a failure of ours is said as it is
+                reply = reply_of(problem_response(error, scope))
+        return reply
+
+    def _respond(self, reply: Reply) -> None:
         protocol, scope = self._protocol, self.scope
+        status, headers, body = reply
         self._routes.times.observe(scope, status, time.perf_counter() - self._began)
         self.response_complete = True
-        self.release()
+        protocol.tasks.discard(self)
         if self.disconnected:
             return
         parts = [STATUS_LINE[status]]
@@ -176,21 +224,11 @@ class DirectCycle(RequestResponseCycle):
             protocol.transport.close()
         protocol.on_response_complete()
 
-    def fail(self, error: Exception, **data: Any) -> None:
-        """Respond with a problem, as `HttpMiddleware` does; `data` adds to the members of the caller's errors."""
-        token = REQUEST_ID.set(request_id(self.scope))
-        try:
-            response = error_response(error, self.scope, **data)
-        finally:
-            REQUEST_ID.reset(token)
-        if not self.response_complete:
-            self.respond(response.status_code, response.raw_headers, bytes(response.body))
-
 
 _NO_EVENT: Final = _NoEvent()
 
 
-def _is_plain(protocol: HttpToolsProtocol, route: "DirectRoute") -> bool:
+def _is_plain(protocol: HttpToolsProtocol, route: DirectRoute) -> bool:
     """Return whether the request needs nothing that only ASGI provides, and its client reads its responses."""
     parser, earlier = protocol.parser, protocol.cycle
     size = declared_length(protocol.headers)

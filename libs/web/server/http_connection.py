@@ -286,17 +286,8 @@ class HttpConnection(HttpToolsProtocol):
             return
         if not isinstance(cycle, DirectCycle):
             super().on_message_complete()
-        elif self._direct is None or not self._direct.start(cycle):
-            self._serve_by_asgi(cycle)
-
-    def _serve_by_asgi(self, declined: DirectCycle) -> None:
-        """Serve a complete request that a direct route declined."""
-        declined.release()
-        self.cycle = None  # type: ignore[assignment]  # as before the first request
-        super().on_headers_complete()
-        self.cycle.keep_alive &= declined.keep_alive
-        super().on_body(bytes(declined.body))
-        super().on_message_complete()
+        else:
+            cycle.start()
 
     def on_response_complete(self) -> None:
         self.transport.has_written, self._has_answered = False, True

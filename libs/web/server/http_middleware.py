@@ -8,15 +8,15 @@ from typing import Any, Final
 
 from starlette.requests import ClientDisconnect
 
-from libs.tally.errors import LogUnavailable, NotFound, TallyError
+from libs.tally.errors import NotFound, TallyError
 from libs.telemetry.logs import REQUEST_ID
 from libs.web.door import cors
 from libs.web.door.rate_limits import RateLimits
 from libs.web.door.request_ids import HEADER, request_id
 from libs.web.door.request_parsing import declared_length
-from libs.web.errors import RateLimited, Scope, error_response, problem_response
+from libs.web.errors import STOPPING, RateLimited, Scope, error_response, problem_response
 from libs.web.responses import NOT_SHARED
-from libs.web.server.asgi_routes import AsgiRoute, DirectRoute
+from libs.web.server.asgi_routes import AsgiRoute, HotRoute
 from libs.web.server.direct_routes import DirectRoutes
 from libs.web.server.metrics import SERVED, RequestTimes
 
@@ -40,10 +40,6 @@ ALWAYS_SERVED: Final = (
 FOR_OPERATORS: Final = ("/metrics", "/operations")
 FOR_PLATFORMS: Final = "/operations/purchases"
 """Payment platforms send their reports here from outside."""
-STOPPING: Final = LogUnavailable(
-    "The service stops. Whether this request was carried out is not known: send it again, with the same id.",
-    retry_after_s=1,
-)
 
 
 class HttpMiddleware:
@@ -73,7 +69,7 @@ class HttpMiddleware:
         self.limits = limits
         self.shows_operations = shows_operations
         self._times = RequestTimes()
-        direct = [route for route in hot if isinstance(route, DirectRoute)]
+        direct = [route for route in hot if isinstance(route, HotRoute)]
         self.direct = DirectRoutes(direct, refusals, limits, self._times)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -20,7 +20,8 @@ from libs.tally.errors import NotFound, TallyError, ViewsUnavailable
 from libs.telemetry.metrics import STREAM_MESSAGES, STREAMS_OPEN
 from libs.web.door.auth import AddressRefused, header
 from libs.web.errors import Unauthorized
-from services.query.counts_snapshot import Header, Snapshot
+from libs.web.server.hot_requests import Header
+from services.query.counts_snapshot import Snapshot
 from services.query.snapshot_cache import SnapshotCache, now
 from services.query.streams import sse_events as events
 from services.query.streams.change_detector import ChangeDetector

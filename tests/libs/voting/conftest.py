@@ -46,8 +46,6 @@ class Counted(CountedValkey):
 class Receipts:
     """A secret of its own for each moment."""
 
-    is_loaded = True
-
     async def load(self) -> None: ...
 
     def at(self, moment: int) -> bytes:

@@ -13,6 +13,7 @@ from libs.contracts.position_token import PositionTokens
 from libs.tally.errors import Overloaded
 from libs.telemetry.metrics import REGISTRY
 from libs.web.door.client_address import Proxies
+from libs.web.server.hot_requests import AsgiRequest
 from services.ingestion.vote_endpoints import Voting
 from tests.support.eventually import eventually
 from tests.support.metrics import refusals
@@ -32,7 +33,7 @@ class Upload:
 
     def __init__(self, size: int | None = None) -> None:
         length = [] if size is None else [(b"content-length", str(size).encode())]
-        self.scope = {"headers": length, "path_params": {"contest_key": "c"}}
+        self.scope: Any = {"headers": length, "path_params": {"contest_key": "c"}}
         self.is_read = asyncio.Event()
 
     async def receive(self) -> Any:
@@ -40,9 +41,7 @@ class Upload:
         await asyncio.Event().wait()
 
     async def send_to(self, worker: Voting) -> None:
-        async def send(_: Any) -> None: ...
-
-        await worker.cast_batch(self.scope, self.receive, send)
+        await worker.cast_batch(AsgiRequest(self.scope, self.receive))
 
 
 @pytest.mark.parametrize("size", [None, 8, BATCH_BODY])
@@ -79,7 +78,7 @@ async def test_votes_that_are_being_recorded_are_in_the_metrics() -> None:
 
     votes: Any = Votes()
     worker = a_worker(max_in_flight=10, votes=votes)
-    recording = asyncio.create_task(worker._take(KEY, [votes, votes, votes]))
+    recording = asyncio.create_task(worker._take("acme", [votes, votes, votes]))
     await eventually(lambda: REGISTRY.get_sample_value("tally_votes_in_flight") == 3)
     votes.may_end.set()
     await recording

@@ -2,20 +2,23 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextvars import ContextVar
 
 import pytest
 from fastapi import FastAPI
-from starlette.types import Receive, Scope, Send
 
 from libs.contracts.limits import JSON_BODY
 from libs.tally.errors import LedgerCatchingUp, TallyError
 from libs.telemetry.metrics import REGISTRY
-from libs.web.door.request_parsing import read_body
 from libs.web.errors import Forbidden
-from libs.web.server.asgi_routes import DirectRoute
-from libs.web.server.direct_routes import DirectCycle
+from libs.web.server import http_service
+from libs.web.server.asgi_routes import HotRoute
+from libs.web.server.direct_routes import DirectCycle, DirectRoutes
+from libs.web.server.hot_requests import Handler, HotRequest, Reply
 from libs.web.server.http_service import HttpModule, build_app
+from libs.web.server.metrics import RequestTimes
+from tests.libs.web.server.driven_connection import Driver
 from tests.support.eventually import eventually
 from tests.support.serving import Client, served
 
@@ -23,35 +26,44 @@ BODY = b"ballot"
 
 
 class Echo:
-    """A route that answers with its name, its path parameter and the body; its `behaviour` may be replaced."""
+    """A route that replies with its name, its path parameter and the body; its `behaviour` may be replaced."""
 
     def __init__(self) -> None:
-        self.behaviour: Callable[[DirectCycle], bool] = self.answer
+        self.behaviour: Handler = self.answer
         self.waiting: list[DirectCycle] = []
+        self.may_end = asyncio.Event()
         self.refusal: TallyError | None = None
 
+    def route(self) -> HotRoute:
+        return HotRoute("/echo/{name}", echo, self.reply, 100, methods=["POST"])
+
     def app(self) -> FastAPI:
-        route = DirectRoute("/echo/{name}", echo, self.serve, self.start, 100, methods=["POST"])
-        return build_app("direct", [HttpModule(hot=[route], refusal=lambda: self.refusal)])
+        return build_app("direct", [HttpModule(hot=[self.route()], refusal=lambda: self.refusal)])
 
-    def start(self, cycle: DirectCycle) -> bool:
-        return self.behaviour(cycle)
+    async def reply(self, request: HotRequest) -> Reply:
+        return await self.behaviour(request)
 
-    def answer(self, cycle: DirectCycle) -> bool:
-        body = b"direct %s %s" % (cycle.scope["path_params"]["name"].encode(), bytes(cycle.body))
-        cycle.respond(200, [(b"content-length", b"%d" % len(body))], body)
-        return True
+    async def answer(self, request: HotRequest) -> Reply:
+        kind = "direct" if isinstance(request, DirectCycle) else "asgi"
+        name, body = request.scope["path_params"]["name"], await request.read(JSON_BODY)
+        return text(b"%s %s %s" % (kind.encode(), name.encode(), body))
 
-    def hold(self, cycle: DirectCycle) -> bool:
-        self.waiting.append(cycle)
-        return True
+    async def wait_then_answer(self, request: HotRequest) -> Reply:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.001)
+        await asyncio.gather(asyncio.sleep(0), asyncio.sleep(0))
+        return await self.answer(request)
 
-    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await read_body(scope["headers"], receive, JSON_BODY)
-        body = b"asgi %s %s" % (scope["path_params"]["name"].encode(), body)
-        headers = [(b"content-length", b"%d" % len(body))]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+    async def hold(self, request: HotRequest) -> Reply:
+        assert isinstance(request, DirectCycle)
+        self.waiting.append(request)
+        await self.may_end.wait()
+        return await self.answer(request)
+
+
+def text(body: bytes) -> Reply:
+    return Reply(200, [(b"content-length", b"%d" % len(body))], body)
 
 
 def echo(name: str) -> None:
@@ -86,6 +98,53 @@ async def test_a_plain_request_is_answered_directly_and_another_follows_on_the_c
         client.close()
 
 
+def test_a_reply_that_waits_for_nothing_is_sent_at_once_without_a_task() -> None:
+    async def serve() -> None:
+        driver = Driver(None, DirectRoutes([Echo().route()], (), None, RequestTimes()))
+        connection, socket = driver.connect()
+        connection.data_received(request())
+        assert socket.writes[-1].endswith(b"direct a ballot")
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(serve())
+
+
+async def test_a_handler_may_wait_and_others_are_served_meanwhile() -> None:
+    route = Echo()
+    route.behaviour = route.hold
+    async with served(route.app()) as server:
+        held, other = await server.open(), await server.open()
+        held.send(request())
+        await eventually(lambda: route.waiting)
+        route.behaviour = route.wait_then_answer
+        other.send(request("/echo/b"))
+        assert await other.answer() == (200, b"direct b ballot")
+        route.may_end.set()
+        assert await held.answer() == (200, b"direct a ballot")
+        held.close()
+        other.close()
+
+
+async def test_what_a_request_sets_in_its_context_does_not_reach_the_next_one() -> None:
+    variable, seen = ContextVar("variable", default=""), list[str]()
+    route = Echo()
+
+    async def reply(request: HotRequest) -> Reply:
+        seen.append(variable.get())
+        variable.set("set")
+        await asyncio.sleep(0)
+        seen.append(variable.get())
+        return await route.answer(request)
+
+    route.behaviour = reply
+    async with served(route.app()) as server:
+        client = await server.open()
+        client.send(request() + request())
+        assert [(await client.answer())[0] for _ in range(2)] == [200, 200]
+        client.close()
+    assert seen == ["", "set"] * 2
+
+
 HEAD, _, _ = request("/echo/a", BODY, "Expect: 100-continue").partition(BODY)
 
 
@@ -118,7 +177,7 @@ async def test_errors_are_problems_with_the_request_s_id(caplog: pytest.LogCaptu
     )
     route = Echo()
 
-    def fail(_: DirectCycle) -> bool:
+    async def fail(_: HotRequest) -> Reply:
         raise next(errors)
 
     route.behaviour = fail
@@ -141,16 +200,36 @@ async def test_errors_are_problems_with_the_request_s_id(caplog: pytest.LogCaptu
     assert ["request mine to /echo/a failed" in line for line in logged] == [True, True]
 
 
-async def test_responses_have_the_headers_of_other_responses_and_are_measured() -> None:
-    # the key is unknown, and only ASGI counts those
-    async with served(Echo().app(), rate_per_address=0) as server:
+async def test_callers_without_a_key_are_counted_and_refused_before_they_are_served() -> None:
+    route, served_names = Echo(), list[str]()
+
+    async def reply(request: HotRequest) -> Reply:
+        served_names.append(request.scope["path_params"]["name"])
+        return await route.answer(request)
+
+    route.behaviour = reply
+    async with served(route.app(), rate_per_address=1) as server:
+        client = await server.open()
+        statuses = []
+        while 429 not in statuses:  # ten in ten seconds
+            client.send(request("/echo/b"))
+            statuses.append((await client.answer())[0])
+        client.close()
+    assert statuses[:-1] == [200] * len(served_names)
+
+
+@pytest.mark.parametrize("headers", [(), ("Authorization: Bearer key",)])
+async def test_responses_have_the_headers_of_other_responses_and_are_measured(headers: tuple[str, ...]) -> None:
+    async with served(Echo().app()) as server:
         heads = []
         before = _measured()
         for path in ("/echo/a", "/echo/%61"):
             client = await server.open()
-            client.send(request(path, BODY, "X-Request-Id: mine", "Authorization: Bearer key"))
+            client.send(request(path, BODY, "X-Request-Id: mine", *headers))
             head = (await client.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-            heads.append(sorted(line for line in head if not line.startswith(("date:", "content-length:"))))
+            own = ("date:", "content-length:", "ratelimit:")
+            assert any(line.startswith("ratelimit:") for line in head)
+            heads.append(sorted(line for line in head if not line.startswith(own)))
             assert any(line.startswith("date:") for line in head)
             client.close()
         assert heads[0] == heads[1]
@@ -160,7 +239,7 @@ async def test_responses_have_the_headers_of_other_responses_and_are_measured() 
 async def test_a_stopping_server_finishes_direct_requests_also_of_clients_that_are_gone() -> None:
     route = Echo()
     route.behaviour = route.hold
-    stopped = asyncio.Event()
+    clients: list[Client] = []
 
     async def serve() -> None:
         async with served(route.app()) as server:
@@ -170,19 +249,29 @@ async def test_a_stopping_server_finishes_direct_requests_also_of_clients_that_a
             await eventually(lambda: len(route.waiting) == 2)
             clients[0].close()
             await eventually(lambda: any(cycle.disconnected for cycle in route.waiting))
-        stopped.set()
 
-    clients: list[Client] = []
     serving = asyncio.create_task(serve())
     await eventually(lambda: any(not cycle.keep_alive for cycle in route.waiting))
-    [gone] = [cycle for cycle in route.waiting if cycle.disconnected]
-    [there] = [cycle for cycle in route.waiting if not cycle.disconnected]
-    route.answer(there)
+    assert not serving.done()
+    route.may_end.set()
     assert await clients[1].answer() == (200, b"direct a ballot")
     assert await clients[1].rest() == b""
-    assert not stopped.is_set()
-    route.answer(gone)
     await serving
+    assert all(cycle.response_complete for cycle in route.waiting)
+
+
+async def test_who_still_waits_at_the_end_of_the_drain_is_told_to_send_it_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_service, "DRAIN_S", 0.2)
+    route = Echo()
+    route.behaviour = route.hold
+    async with served(route.app()) as server:
+        client = await server.open()
+        client.send(request())
+        await eventually(lambda: route.waiting)
+    status, body = await client.answer()
+    assert (status, b"log_unavailable" in body) == (503, True)
 
 
 async def test_a_client_that_leaves_before_its_body_is_complete_does_not_delay_the_stop() -> None:

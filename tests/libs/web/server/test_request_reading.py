@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import pytest
 
-from libs.web.server.asgi_routes import DirectRoute
+from libs.web.server.asgi_routes import HotRoute
 from libs.web.server.connection_phases import ConnectionPhase
-from libs.web.server.direct_routes import DirectCycle, DirectRoutes
+from libs.web.server.direct_routes import DirectRoutes
+from libs.web.server.hot_requests import HotRequest, Reply
 from libs.web.server.http_connection import MOST_PIPELINED
 from libs.web.server.metrics import RequestTimes
 from tests.libs.web.server import reference_reader
@@ -34,7 +35,7 @@ class Recorder:
         self.draw = random.Random()
         self.requests: list[Request] = []
         methods = ["GET", "POST", "PUT"]
-        endpoint = DirectRoute("/direct/{name}", nothing, self.serve, self.start, 1000, methods=methods)
+        endpoint = HotRoute("/direct/{name}", nothing, self.reply, 1000, methods=methods)
         self.driver = Driver(self.serve, DirectRoutes([endpoint], (), None, RequestTimes()))
 
     async def serve(self, scope: Any, receive: Any, send: Any) -> None:
@@ -53,17 +54,11 @@ class Recorder:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": answer})
 
-    def start(self, cycle: DirectCycle) -> bool:
-        kind = self.draw.random()
-        if kind < 0.2:
-            return False
-        answer = self._record(cycle.scope, bytes(cycle.body))
-        headers = [(b"content-length", b"%d" % len(answer))]
-        if kind < 0.6:
-            cycle.respond(200, headers, answer)
-        else:
-            asyncio.get_running_loop().call_soon(cycle.respond, 200, headers, answer)
-        return True
+    async def reply(self, request: HotRequest) -> Reply:
+        answer = self._record(request.scope, await request.read(1000))
+        for _ in range(self.draw.choice((0, 0, 0, 1, 3))):
+            await asyncio.sleep(0)
+        return Reply(200, [(b"content-length", b"%d" % len(answer))], answer)
 
     def _record(self, scope: Any, body: bytes) -> bytes:
         query = scope["query_string"]
