@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from libs.storage.object_store import StorageUnavailable, Store
+from libs.storage.object_store import Store
 from libs.storage.secrets import SECRET_BYTES, SERVER, server_secret
 from libs.tally.errors import TallyError
 from libs.tally.time_conversion import timestamp
@@ -87,11 +87,7 @@ class SecretRing:
         if not self._known:
             await asyncio.shield(self._reading)
             return
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                await asyncio.shield(self._reading)
-        except (StorageUnavailable, TimeoutError):
-            return  # the cached secrets stay valid
+        await asyncio.wait([self._reading], timeout=PATIENCE_S)  # without an answer the cached secrets stay valid
 
     @property
     def is_loaded(self) -> bool:
