@@ -99,11 +99,15 @@ class Client(_Base):
         """Go on with all stored votes, in batches: call it after a start."""
         return self._run(self._calls.resume_all())
 
-    def recorded_vote(self, contest: str, vote_id: str, **voter: Unpack[Voter]) -> Any:
-        """Return a recorded vote with its status and receipt; `not_found` means that it is not recorded.
+    def get(self, path: str, **params: Any) -> Any:
+        """Return the JSON of any read of the API.
 
         All calls from here on raise `ApiError` if refused, and `NoAnswer`.
         """
+        return self._run(self._calls.read(path, **params))
+
+    def recorded_vote(self, contest: str, vote_id: str, **voter: Unpack[Voter]) -> Any:
+        """Return a recorded vote with its status and receipt; `not_found` means that it is not recorded."""
         return self._run(self._calls.read(path_of(contest, "votes", vote_id), **voter))
 
     def votes(self, contest: str, *, next: str | None = None, **voter: Unpack[Voter]) -> Any:
@@ -207,6 +211,9 @@ class AsyncClient(_Base):
 
     async def resume_all(self) -> list[Outcome]:
         return await self._run(self._calls.resume_all())
+
+    async def get(self, path: str, **params: Any) -> Any:
+        return await self._run(self._calls.read(path, **params))
 
     async def recorded_vote(self, contest: str, vote_id: str, **voter: Unpack[Voter]) -> Any:
         return await self._run(self._calls.read(path_of(contest, "votes", vote_id), **voter))

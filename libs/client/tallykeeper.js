@@ -96,7 +96,11 @@ export class ServiceClock {
 /** Pending votes of this page or process, lost with it. @param {number} most @returns {VoteStore} */
 export function memoryStore(most = MOST_STORED) {
   let text = "[]";
-  return textStore(() => text, (changed) => (text = changed), most);
+  return textStore(
+    () => text,
+    (changed) => (text = changed),
+    most,
+  );
 }
 
 /**
@@ -113,14 +117,18 @@ export function localStore(name, most = 100) {
       return "[]";
     }
   };
-  return textStore(read, (text) => {
-    try {
-      localStorage.setItem(name, text);
-      unsaved = null;
-    } catch {
-      unsaved = text;
-    }
-  }, most);
+  return textStore(
+    read,
+    (text) => {
+      try {
+        localStorage.setItem(name, text);
+        unsaved = null;
+      } catch {
+        unsaved = text;
+      }
+    },
+    most,
+  );
 }
 
 /** @param {() => string} read @param {(text: string) => void} write @param {number} most @returns {VoteStore} */
@@ -151,14 +159,17 @@ function textStore(read, write, most) {
 
 /** A random id; `crypto.randomUUID` is missing on pages over plain HTTP. */
 export function newId() {
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) =>
+    byte.toString(16).padStart(2, "0"),
+  ).join("");
 }
 
 /** Returns whether the same request may succeed later. @param {number} status */
 export const isTransient = (status) => status >= 500 || [408, 425, 429].includes(status);
 
 /** Returns whether the service has judged the vote itself. @param {Problem} problem */
-const decides = ({ status, code }) => code !== "" && !["unauthorized", "forbidden"].includes(code) && !isTransient(status);
+const decides = ({ status, code }) =>
+  code !== "" && !["unauthorized", "forbidden"].includes(code) && !isTransient(status);
 
 /**
  * Returns the shortest pause (ms) before asking again, null if that does not help; no answer is no problem.
@@ -167,6 +178,14 @@ const decides = ({ status, code }) => code !== "" && !["unauthorized", "forbidde
 function pauseOf(problem) {
   if (problem === null) return 0;
   return isTransient(problem.status) ? problem.retryAfter * 1_000 : null;
+}
+
+/**
+ * Returns the pause (ms) after so many failures: longer each time, and another one for each client.
+ * @param {number} first @param {number} failures @param {number} random
+ */
+function growing(first, failures, random) {
+  return Math.min(first * 2 ** Math.min(failures, 30), LONGEST_MS) * (0.5 + random / 2);
 }
 
 /** A client. `resume`, `follow` and the others may be called any number of times, also at once. */
@@ -179,7 +198,7 @@ export class Client {
   #store;
   /** @type {number} */
   #patience;
-  /** @type {(vote: PendingVote) => void} */
+  /** @type {(problem: Problem | null, vote?: PendingVote) => void} */
   #retried;
   /** @type {World} */
   #world;
@@ -187,17 +206,32 @@ export class Client {
 
   /**
    * `url` is the API's origin. In a program `key` is its API key; a page has none, and its votes go to `backend`, which
-   * names the voter. `store` keeps votes that are not answered yet; `patience` (ms) bounds each call but `follow`; `retried`
-   * is called when a vote had no answer.
+   * names the voter. `store` keeps votes that are not answered yet. `patience` (ms, also Infinity) bounds each call but
+   * `follow`; `retried` is called after each attempt of a call without a final answer, with the vote if it is one.
    * @param {string} url
    * @param {{ key?: string | null, backend?: string, store?: VoteStore, patience?: number,
-   *   retried?: (vote: PendingVote) => void, world?: Partial<World> }} options
+   *   retried?: (problem: Problem | null, vote?: PendingVote) => void, world?: Partial<World> }} options
    */
-  constructor(url, { key = null, backend = url, store = memoryStore(), patience = 60_000, retried = () => {}, world = {} } = {}) {
+  constructor(
+    url,
+    {
+      key = null,
+      backend = url,
+      store = memoryStore(),
+      patience = 60_000,
+      retried = () => {},
+      world = {},
+    } = {},
+  ) {
     this.#url = url.replace(/\/+$/, "");
     this.#backend = backend.replace(/\/+$/, "");
     this.#headers = key === null ? {} : { Authorization: `Bearer ${key}` };
-    [this.#store, this.#patience, this.#retried, this.#world] = [store, patience, retried, { ...WORLD, ...world }];
+    [this.#store, this.#patience, this.#retried, this.#world] = [
+      store,
+      patience,
+      retried,
+      { ...WORLD, ...world },
+    ];
     this.#clock = new ServiceClock(this.#world.now);
   }
 
@@ -235,9 +269,12 @@ export class Client {
     const ask = { method: "POST", body: JSON.stringify(vote.body), base: this.#backend };
     await this.#repeat(async () => {
       const reply = await this.#ask(pathOf(vote.contest, "votes"), ask);
-      outcome = reply === null ? { kind: "undecided", vote, problem: null } : outcomeOf(vote, reply.status, reply.body, problemOf(reply), reply.position);
+      outcome =
+        reply === null
+          ? { kind: "undecided", vote, problem: null }
+          : outcomeOf(vote, reply.status, reply.body, problemOf(reply), reply.position);
       if (outcome.kind !== "undecided") return null;
-      this.#retried(vote);
+      this.#retried(outcome.problem, vote);
       return pauseOf(outcome.problem);
     });
     await this.#forget([outcome]);
@@ -266,14 +303,36 @@ export class Client {
       const left = [...votes.keys()].filter((at) => outcomes[at]?.kind === "undecided");
       const sent = left.map((at) => /** @type {PendingVote} */ (votes[at]));
       const body = sent.map((vote) => JSON.stringify(vote.body)).join("\n");
-      const options = { method: "POST", body, type: "application/x-ndjson", timeout: BATCH_TIMEOUT_MS, base: this.#backend };
-      const found = batchOutcomes(sent, await this.#ask(pathOf(/** @type {PendingVote} */ (sent[0]).contest, "votes", "batch"), options));
+      const options = {
+        method: "POST",
+        body,
+        type: "application/x-ndjson",
+        timeout: BATCH_TIMEOUT_MS,
+        base: this.#backend,
+      };
+      const found = batchOutcomes(
+        sent,
+        await this.#ask(
+          pathOf(/** @type {PendingVote} */ (sent[0]).contest, "votes", "batch"),
+          options,
+        ),
+      );
       left.forEach((at, place) => (outcomes[at] = /** @type {Outcome} */ (found[place])));
       await this.#forget(found);
-      const pauses = found.map((each) => (each.kind === "undecided" ? pauseOf(each.problem) : null)).filter((pause) => pause !== null);
+      const pauses = found
+        .map((each) => (each.kind === "undecided" ? pauseOf(each.problem) : null))
+        .filter((pause) => pause !== null);
       return pauses.length > 0 ? Math.max(...pauses) : null;
     });
     return outcomes;
+  }
+
+  /**
+   * Returns the JSON of any read of the API.
+   * @param {string} path @param {Record<string, unknown>} params @returns {Promise<any>}
+   */
+  get(path, params = {}) {
+    return this.#answered(path, { params });
   }
 
   /** Returns a published contest, without a key. @param {string} contest @returns {Promise<any>} */
@@ -304,7 +363,11 @@ export class Client {
 
   /** Removes a free vote. @param {string} contest @param {string} id @param {Record<string, string>} voter @returns {Promise<any>} */
   remove(contest, id, voter = {}) {
-    return this.#answered(pathOf(contest, "votes", id), { method: "DELETE", params: voter, base: this.#backend });
+    return this.#answered(pathOf(contest, "votes", id), {
+      method: "DELETE",
+      params: voter,
+      base: this.#backend,
+    });
   }
 
   /**
@@ -312,7 +375,9 @@ export class Client {
    * @param {string} contest @param {{ sources?: boolean, minPosition?: string[] }} options @returns {Promise<any>}
    */
   counts(contest, { sources = false, minPosition = [] } = {}) {
-    return this.#answered(pathOf(contest, "vote_updates"), { params: { ...(sources && { sources }), min_position: minPosition } });
+    return this.#answered(pathOf(contest, "vote_updates"), {
+      params: { ...(sources && { sources }), min_position: minPosition },
+    });
   }
 
   /**
@@ -320,7 +385,10 @@ export class Client {
    * @param {string} contest @param {string} source @param {object} report @returns {Promise<any>}
    */
   report(contest, source, report) {
-    return this.#answered(pathOf(contest, "vote_sources", source, "counts"), { method: "POST", body: JSON.stringify(report) });
+    return this.#answered(pathOf(contest, "vote_sources", source, "counts"), {
+      method: "POST",
+      body: JSON.stringify(report),
+    });
   }
 
   /**
@@ -332,7 +400,9 @@ export class Client {
    */
   async *follow(contest, { receipt = null, signal } = {}) {
     const isKeyed = "Authorization" in this.#headers;
-    const path = isKeyed ? pathOf(contest, "vote_updates", "stream") : `/public/contests/${encodeURIComponent(contest)}/results/stream`;
+    const path = isKeyed
+      ? pathOf(contest, "vote_updates", "stream")
+      : `/public/contests/${encodeURIComponent(contest)}/results/stream`;
     const url = this.#url + path + queryOf(receipt === null ? {} : { receipt });
     /** @type {Update} */
     let latest = { phase: null, results: null, isStale: false };
@@ -378,7 +448,7 @@ export class Client {
       if (signal?.aborted) return;
       failures = this.#world.now() - opened >= STEADY_MS ? 0 : failures + 1;
       if (!latest.isStale) yield (latest = { ...latest, isStale: true });
-      await this.#pause(least + Math.min(retry * 2 ** Math.min(failures, 30), LONGEST_MS) * (0.5 + this.#world.random() / 2), signal);
+      await this.#pause(least + growing(retry, failures, this.#world.random()), signal);
     }
   }
 
@@ -394,16 +464,31 @@ export class Client {
       /** @type {Record<string, string>} */
       const headers = { Accept: "text/event-stream", ...this.#headers };
       if (version !== null) headers["Last-Event-ID"] = version;
-      const response = await this.#world.fetch(url, { headers, cache: "no-store", signal: attempt.signal });
+      const response = await this.#world.fetch(url, {
+        headers,
+        cache: "no-store",
+        signal: attempt.signal,
+      });
       if (response.status >= 400) {
-        const reply = { status: response.status, body: await jsonOf(response), position: null, retryAfter: response.headers.get("Retry-After") };
+        const reply = {
+          status: response.status,
+          body: await jsonOf(response),
+          position: null,
+          retryAfter: response.headers.get("Retry-After"),
+        };
         yield { ...NO_EVENT, problem: problemOf(reply) ?? undefined };
         return;
       }
-      if (response.body === null || !(response.headers.get("Content-Type") ?? "").startsWith("text/event-stream")) return;
-      const reader = response.body.pipeThrough(/** @type {ReadableWritablePair<string, any>} */ (new TextDecoderStream())).getReader();
+      if (
+        response.body === null ||
+        !(response.headers.get("Content-Type") ?? "").startsWith("text/event-stream")
+      )
+        return;
+      const reader = response.body
+        .pipeThrough(/** @type {ReadableWritablePair<string, any>} */ (new TextDecoderStream()))
+        .getReader();
       try {
-        for (let [rest, lines] = ["", /** @type {string[]} */ ([])]; ; ) {
+        for (let [rest, lines] = ["", /** @type {string[]} */ ([])]; ;) {
           watch.restart(SILENCE_MS);
           const { done, value } = await reader.read();
           if (done) return;
@@ -435,11 +520,17 @@ export class Client {
     const isDone = await this.#repeat(async () => {
       const reply = await this.#ask(path, ask);
       problem = reply && problemOf(reply);
-      if (reply !== null && reply.status < 300 && (reply.body !== undefined || reply.status === 204)) {
+      if (
+        reply !== null &&
+        reply.status < 300 &&
+        (reply.body !== undefined || reply.status === 204)
+      ) {
         found = { body: reply.body ?? null };
         return null;
       }
-      return pauseOf(problem);
+      const pause = pauseOf(problem);
+      if (pause !== null) this.#retried(problem);
+      return pause;
     });
     if (found && isDone) return found.body;
     throw new ApiError(problem);
@@ -454,7 +545,7 @@ export class Client {
     for (let failures = 0; ; failures += 1) {
       const least = await attempt();
       if (least === null) return true;
-      const pause = least + Math.min(SHORTEST_MS * 2 ** Math.min(failures, 30), LONGEST_MS) * (0.5 + this.#world.random() / 2);
+      const pause = least + growing(SHORTEST_MS, failures, this.#world.random());
       if (this.#world.now() + pause > giveUpAt) return false;
       await this.#pause(pause);
     }
@@ -464,18 +555,39 @@ export class Client {
    * Sends a request once; null if there is no answer.
    * @param {string} path @param {Ask} ask @returns {Promise<Reply | null>}
    */
-  async #ask(path, { method = "GET", params = {}, body, type = "application/json", timeout = TIMEOUT_MS, base = this.#url }) {
+  async #ask(
+    path,
+    {
+      method = "GET",
+      params = {},
+      body,
+      type = "application/json",
+      timeout = TIMEOUT_MS,
+      base = this.#url,
+    },
+  ) {
     const attempt = new AbortController();
     const watch = new Watch(this.#world, attempt);
     watch.restart(timeout);
     const sent = this.#world.now();
     try {
       const headers = { ...this.#headers, ...(body === undefined ? {} : { "Content-Type": type }) };
-      const options = { method, headers, cache: /** @type {const} */ ("no-store"), signal: attempt.signal, ...(body === undefined ? {} : { body }) };
+      const options = {
+        method,
+        headers,
+        cache: /** @type {const} */ ("no-store"),
+        signal: attempt.signal,
+        ...(body === undefined ? {} : { body }),
+      };
       const response = await this.#world.fetch(base + path + queryOf(params), options);
       const found = await jsonOf(response);
       this.#clock.hear(response.headers.get("Date"), sent);
-      return { status: response.status, body: found, position: response.headers.get("Tally-Position"), retryAfter: response.headers.get("Retry-After") };
+      return {
+        status: response.status,
+        body: found,
+        position: response.headers.get("Tally-Position"),
+        retryAfter: response.headers.get("Retry-After"),
+      };
     } catch {
       return null;
     } finally {
@@ -552,7 +664,13 @@ function problem(status, body, retryAfter) {
   const data = body !== null && typeof body === "object" ? body : {};
   const detail = String(data.detail ?? `The answer had the status ${status}.`);
   // a date is none: devices' clocks are hours off
-  return { status, code: String(data.code ?? ""), detail, data, retryAfter: /^\d+$/.test(retryAfter ?? "") ? Number(retryAfter) : 0 };
+  return {
+    status,
+    code: String(data.code ?? ""),
+    detail,
+    data,
+    retryAfter: /^\d+$/.test(retryAfter ?? "") ? Number(retryAfter) : 0,
+  };
 }
 
 /**
@@ -562,8 +680,11 @@ function problem(status, body, retryAfter) {
  */
 function outcomeOf(vote, status, body, refusal, position) {
   const isOwn = body?.vote_id === vote.body.vote_id && body.receipt !== undefined;
-  if ((status === 200 || status === 201) && isOwn) return { kind: "accepted", vote, answer: body, position };
-  return refusal !== null && decides(refusal) ? { kind: "refused", vote, problem: refusal } : { kind: "undecided", vote, problem: refusal };
+  if ((status === 200 || status === 201) && isOwn)
+    return { kind: "accepted", vote, answer: body, position };
+  return refusal !== null && decides(refusal)
+    ? { kind: "refused", vote, problem: refusal }
+    : { kind: "undecided", vote, problem: refusal };
 }
 
 /**
@@ -574,7 +695,15 @@ function batchOutcomes(votes, reply) {
   const results = reply?.status === 200 ? reply.body?.results : null;
   if (!Array.isArray(results) || results.length !== votes.length)
     return votes.map((vote) => ({ kind: "undecided", vote, problem: reply && problemOf(reply) }));
-  return votes.map((vote, at) => outcomeOf(vote, results[at].status, results[at], problem(results[at].status, results[at], null), reply?.position ?? null));
+  return votes.map((vote, at) =>
+    outcomeOf(
+      vote,
+      results[at].status,
+      results[at],
+      problem(results[at].status, results[at], null),
+      reply?.position ?? null,
+    ),
+  );
 }
 
 /**
@@ -583,8 +712,14 @@ function batchOutcomes(votes, reply) {
  */
 function pendingVote(contest, body, isOwnAction = false) {
   const named = { ...body, vote_id: body.vote_id ?? newId() };
-  const content = Object.entries(isOwnAction ? named : body).filter(([name]) => isOwnAction || !NOT_OF_ACTION.includes(name));
-  return { contest, body: named, action: JSON.stringify([contest, content.sort(([one], [other]) => (one < other ? -1 : 1))]) };
+  const content = Object.entries(isOwnAction ? named : body).filter(
+    ([name]) => isOwnAction || !NOT_OF_ACTION.includes(name),
+  );
+  return {
+    contest,
+    body: named,
+    action: JSON.stringify([contest, content.sort(([one], [other]) => (one < other ? -1 : 1))]),
+  };
 }
 
 /** Splits votes into the largest batches that are allowed. @param {Iterable<Vote>} bodies @param {string} contest */
@@ -628,6 +763,7 @@ function pathOf(contest, ...parts) {
 /** @param {Record<string, unknown>} params */
 function queryOf(params) {
   const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(params)) for (const each of [value].flat()) query.append(name, String(each));
+  for (const [name, value] of Object.entries(params))
+    for (const each of [value].flat()) query.append(name, String(each));
   return String(query) && `?${query}`;
 }

@@ -125,12 +125,19 @@ async def test_the_votes_of_others_and_the_close_are_shown_live(api: Api, visito
     await expect(page.locator("#no-votes")).to_be_visible()
     button = page.get_by_role("button", name="Vote for Aurora Vale", exact=True)
     await expect(button).to_be_enabled()
+    names = page.locator("#participants .name strong")
+    await expect(names).to_have_text(["Aurora Vale", "Nine Rivers", "Marlow & <Finch>"])
+    await expect(page.locator("#participants .number")).to_have_text(["1", "2", "3"])
     assert (await contest.change(end=hours_from_now(-0.01))).status_code == 200
     await expect(page.locator("#phase")).to_have_text("Closed")
-    await expect(button).to_be_disabled()
+    await expect(names).to_have_text(["Marlow & <Finch>", "Aurora Vale", "Nine Rivers"])
+    await expect(page.locator("#participants button")).to_have_count(3)
+    for number in range(3):
+        await expect(page.locator("#participants button").nth(number)).to_be_hidden()
+    await is_sound(page, "voting-result")
 
 
-async def test_a_refused_vote_stays_shown_in_sight_while_the_page_reads_on(api: Api, visitor: Visitor) -> None:
+async def test_a_refusal_is_said_on_its_act_while_the_page_reads_on(api: Api, visitor: Visitor) -> None:
     contest = await song(api, ip_restriction_per_participant=1)
     for number in range(9):
         await api.participant(contest, title=f"Another {number}")
@@ -140,8 +147,13 @@ async def test_a_refused_vote_stays_shown_in_sight_while_the_page_reads_on(api: 
     async with second.expect_response(lambda answer: answer.url.endswith("/allowance")):
         await press(second, "Vote for Aurora Vale")
     await expect(second.locator("#left")).to_contain_text("You have 2 votes left.")
-    await expect(second.locator("#trouble")).to_contain_text("ip limit of 1")
-    await expect(second.locator("#trouble")).to_be_in_viewport(ratio=1)
+    note = second.locator("#participants li", has_text="Aurora Vale").locator(".note")
+    await expect(note).to_contain_text("ip limit of 1")
+    await expect(note).to_be_in_viewport(ratio=1)
+    await expect(second.locator("#trouble")).to_be_hidden()
+    await press(second, "Vote for Nine Rivers")
+    await expect(second.locator("#own li")).to_have_count(1)
+    await expect(note).to_contain_text("ip limit of 1")
 
 
 async def test_a_phone_on_plain_http_votes_in_one_column_and_reads_what_https_would_add(
@@ -337,6 +349,29 @@ async def test_a_page_that_is_opened_in_an_outage_comes_back(api: Api, visitor: 
     await page.goto(f"{visitor.address}/?contest={contest.key}")
     await expect(page.locator("#trouble")).to_contain_text("This page keeps trying.")
     await expect(page.locator("#participants li")).to_have_count(3)
+    await expect(page.locator("#trouble")).to_be_hidden()
+
+
+async def test_a_vote_tapped_in_an_outage_is_kept_over_a_reload_and_sent(api: Api, visitor: Visitor) -> None:
+    """The page comes back by itself, with the vote and what was read after it."""
+    contest = await song(api)
+    page = await visitor.open(f"/?contest={contest.key}")
+    await expect(page.locator("#left")).to_have_text("You have 2 votes left.")
+    is_away = True
+
+    async def lose(route: Route) -> None:
+        await (route.abort() if is_away else route.continue_())
+
+    await page.route("**/contests/**", lose)
+    await press(page, "Vote for Nine Rivers")
+    note = page.locator("#participants li", has_text="Nine Rivers").locator(".note")
+    await expect(note).to_have_text("Not sent yet. It is sent again by itself.")
+    await page.reload()
+    await expect(page.locator("#trouble")).to_contain_text("This page keeps trying.")
+    is_away = False
+    await expect(note).to_have_text("Voted ✓")
+    await expect(page.locator("#own li")).to_have_count(1)
+    await expect(page.locator("#left")).to_have_text("You have 1 vote left.")
     await expect(page.locator("#trouble")).to_be_hidden()
 
 

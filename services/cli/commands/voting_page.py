@@ -3,11 +3,11 @@
 from typing import Annotated
 from urllib.parse import urlsplit
 
-import httpx
 import uvicorn
 from typer import BadParameter, Option
 
 from services.cli.voting_page.backend import voter_secret_from, voting_app
+from services.cli.voting_page.server import page_client
 
 
 def voting_page(
@@ -44,10 +44,10 @@ def voting_page(
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.path or parts.query:
             raise BadParameter("must be an origin such as https://vote.example, without a path", param_hint=option)
-    headers = {"authorization": f"Bearer {api_key}"}
-    api = httpx.AsyncClient(base_url=url, headers=headers, timeout=10, trust_env=False)
+    tally = page_client(url, api_key)
+    secret = voter_secret or voter_secret_from(api_key)
     try:
-        app = voting_app(api, origin, voter_secret or voter_secret_from(api_key), public_url, trusted_proxies)
+        app = voting_app(tally, origin, secret, public_url or url, trusted_proxies)
     except ValueError as error:
         raise BadParameter(str(error), param_hint="--trusted-proxies") from None
     uvicorn.run(app, host=host, port=port, proxy_headers=False, lifespan="off")

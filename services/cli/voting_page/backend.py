@@ -1,7 +1,8 @@
 """The voting page's backend: it holds the API key, identifies the voters, and forwards their requests.
 
-Copy it and replace `voter_of` by the log-in of your application. Everything that needs no key, the page reads from
-the public API itself: the contest and its live results.
+Copy it and replace `voter_of` by the log-in of your application. The official client is `libs.client` here, in a
+program of yours `tallykeeper` of the distribution `tallykeeper-client`. Everything that needs no key, the page
+reads from the public API itself: the contest and its live results.
 
 `tally voting-page` runs it. It trusts no header but its own cookie, and the proxies that it is given to name the
 voter's address in `X-Forwarded-For`: with a server of your own turn off what takes any proxy's word, in uvicorn
@@ -17,20 +18,20 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_netw
 from pathlib import Path
 from string import Template
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
-import httpx
 from itsdangerous import BadSignature, Signer
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
-from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from libs.client import JAVASCRIPT, Accepted, ApiError, AsyncClient, NoAnswer, Problem
 
 PAGE: Final = Path(__file__).parent / "page"
 POLICY: Final = (
@@ -91,34 +92,34 @@ class OwnPageWrites:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_write = scope["type"] == "http" and scope["method"] not in ("GET", "HEAD")
         if is_write and Headers(scope=scope).get("origin") != self._origin:
-            await JSONResponse({"detail": "Vote on this page's own address."}, 403)(scope, receive, send)
+            detail = {"code": "forbidden", "detail": "Vote on this page's own address."}
+            await JSONResponse(detail, 403)(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
 
 def voting_app(
-    api: httpx.AsyncClient,
+    tally: AsyncClient,
     origin: str,
     secret: str,
-    public_api: str = "",
+    public_api: str,
     trusted_proxies: str = "",
     create_sample: CreateSample | None = None,
 ) -> Starlette:
     """Build the backend that browsers open at `origin`, such as https://vote.example.
 
-    `api` is a client of the API with a key that has `votes:write` and `content:read` and no other permission;
-    `secret` signs the voters' ids: keep it, or all are new voters. `public_api` is the API's origin for browsers,
-    by default that of `api`; `trusted_proxies` are comma-separated networks. With `create_sample` everybody who
-    opens the page may create contests. Raises `ValueError` for other networks.
+    `tally` has a key with `votes:write` and `content:read` and no other permission, and less patience than the
+    page; `secret` signs the voters' ids: keep it, or all are new voters. `public_api` is the API's origin for
+    browsers; `trusted_proxies` are comma-separated networks. With `create_sample` everybody who opens the page may
+    create contests. Raises `ValueError` for other networks.
     """
     voters = SignedVoters(secret, is_https=origin.startswith("https:"))
-    api_origin = public_api or str(api.base_url).rstrip("/")
     proxies = [ip_network(part.strip(), strict=False) for part in trusted_proxies.split(",") if part.strip()]
     html = Template((PAGE / "index.html").read_text()).substitute(
-        api=api_origin, sample="hidden" if create_sample is None else ""
+        api=public_api, sample="hidden" if create_sample is None else ""
     )
     headers = {
-        "Content-Security-Policy": Template(POLICY).substitute(api=api_origin),
+        "Content-Security-Policy": Template(POLICY).substitute(api=public_api),
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
         "Cache-Control": "no-store",
@@ -131,51 +132,42 @@ def voting_app(
         return answer
 
     async def contests(_: Request) -> Response:
-        running: dict[str, str | int] = {"phase": "running", "limit": 100}
-        answer = await answered(api.build_request("GET", "/contests", params=running))
-        if answer.is_error:
-            raise HTTPException(502, "The contests cannot be read. Try again.")
-        listed = [each for each in answer.json()["data"] if is_listed(each)]
+        found = await tally.get("/contests", phase="running", limit=100)
+        listed = [each for each in found["data"] if is_listed(each)]
         shown = [{"key": each["key"], "title": each["title"]} for each in listed[:MOST_LISTED]]
         return JSONResponse({"data": shown})
 
     async def vote(request: Request) -> Response:
+        contest, voter = segment(request, "contest"), signed_in(request)
         given = await json_object(request)
         body: dict[str, Any] = {name: given[name] for name in OF_VOTE if name in given}
-        body |= {"platform": "web", "ip": address_of(request, proxies)}
-        return await for_voter(request, "POST", "votes", json=body)
+        body |= {"platform": "web", "ip": address_of(request, proxies), "voter_id": voter}
+        outcome = await tally.vote(contest, **body)
+        if isinstance(outcome, Accepted):
+            return JSONResponse(dict(outcome.answer), 201)
+        tally.store.remove([outcome.vote])  # the page keeps a vote that is undecided, and sends it again
+        return refused(outcome.problem)
 
     async def votes(request: Request) -> Response:
-        return await for_voter(request, "GET", "votes")
+        return JSONResponse(await tally.votes(segment(request, "contest"), voter_id=signed_in(request)))
 
     async def allowance(request: Request) -> Response:
-        return await for_voter(request, "GET", "allowance")
+        return JSONResponse(await tally.allowance(segment(request, "contest"), voter_id=signed_in(request)))
 
     async def take_back(request: Request) -> Response:
-        return await for_voter(request, "DELETE", f"votes/{segment(request, 'vote')}")
+        contest, vote = segment(request, "contest"), segment(request, "vote")
+        await tally.remove(contest, vote, voter_id=signed_in(request))
+        return Response(status_code=204)
 
-    async def for_voter(request: Request, method: str, path: str, json: dict[str, Any] | None = None) -> Response:
-        url = f"/contests/{segment(request, 'contest')}/{path}"
+    def signed_in(request: Request) -> str:
         voter = voters.voter_of(request)
         if voter is None:
-            raise HTTPException(401, "Open the page first.")
-        params = {"voter_id": voter} if json is None else None
-        body = None if json is None else json | {"voter_id": voter}
-        return await passed_on(api.build_request(method, url, params=params, json=body))
+            raise failure(401, "unauthorized", "Open the page first.")
+        return voter
 
-    async def answered(request: httpx.Request) -> httpx.Response:
-        try:
-            return await api.send(request)
-        except httpx.HTTPError:
-            raise HTTPException(502, "The service cannot be reached. Try again.") from None
-
-    async def passed_on(request: httpx.Request) -> Response:
-        answer = await answered(request)
-        return Response(answer.content, answer.status_code, media_type=answer.headers.get("content-type"))
-
-    async def refused(_: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        return JSONResponse({"detail": error.detail}, error.status_code)
+    async def failed(_: Request, error: Exception) -> Response:
+        assert isinstance(error, ApiError | NoAnswer)
+        return refused(error.problem)
 
     return Starlette(
         routes=[
@@ -185,6 +177,7 @@ def voting_app(
             Route("/contests/{contest}/votes", votes),
             Route("/contests/{contest}/votes/{vote}", take_back, methods=["DELETE"]),
             Route("/contests/{contest}/allowance", allowance),
+            Route("/page/tallykeeper.js", client_script),
             Mount("/page", StaticFiles(directory=PAGE)),
             *([] if create_sample is None else [Route("/sample", create_sample, methods=["POST"])]),
         ],
@@ -192,8 +185,25 @@ def voting_app(
             Middleware(TrustedHostMiddleware, allowed_hosts=[urlsplit(origin).hostname or ""], www_redirect=False),
             Middleware(OwnPageWrites, origin=origin),
         ],
-        exception_handlers={HTTPException: refused},
+        exception_handlers={ApiError: failed, NoAnswer: failed},
     )
+
+
+async def client_script(_: Request) -> Response:
+    return FileResponse(JAVASCRIPT, media_type="text/javascript")
+
+
+def failure(status: int, code: str, detail: str) -> ApiError:
+    """Build an error of the backend itself, in the service's form: the page's client knows what it decides."""
+    return ApiError(Problem.of(status, {"code": code, "detail": detail}))
+
+
+def refused(problem: Problem | None) -> Response:
+    """Pass an error on. Without any there was no answer, so the page asks again, with the same id."""
+    if problem is None:
+        return JSONResponse({"code": "unreachable", "detail": "The service cannot be reached."}, 503)
+    waits = {"Retry-After": f"{problem.retry_after_s:.0f}"} if problem.retry_after_s else None
+    return JSONResponse({"detail": problem.detail, **problem.data}, problem.status, waits)
 
 
 def is_listed(contest: dict[str, Any]) -> bool:
@@ -220,24 +230,24 @@ def address_of(request: Request, proxies: Sequence[IPv4Network | IPv6Network]) -
 
 
 async def json_object(request: Request) -> dict[str, Any]:
-    """Return the body, a small JSON object. Raises `HTTPException`."""
+    """Return the body, a small JSON object. Raises `ApiError`."""
     body = b""
     async for part in request.stream():
         body += part
         if len(body) > MOST_BYTES:
-            raise HTTPException(413, f"Send at most {MOST_BYTES} bytes.")
+            raise failure(413, "payload_too_large", f"Send at most {MOST_BYTES} bytes.")
     try:
         given = json.loads(body) if request.headers.get("content-type") == JSON else None
     except (ValueError, RecursionError):
         given = None
     if not isinstance(given, dict):
-        raise HTTPException(400, "Send a JSON object.")
+        raise failure(400, "malformed_json", "Send a JSON object.")
     return given
 
 
 def segment(request: Request, name: str) -> str:
-    """Return a path parameter as one segment of an address. Raises `HTTPException` if it leads elsewhere."""
+    """Return a path parameter that is one segment of an address. Raises `ApiError` if it leads elsewhere."""
     value: str = request.path_params[name]
     if not value.strip(".") or not value.isprintable() or not set("/\\").isdisjoint(value):
-        raise HTTPException(404, "There is nothing at this address.")
-    return quote(value, safe="")
+        raise failure(404, "not_found", "There is nothing at this address.")
+    return value

@@ -10,6 +10,7 @@ import httpx
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from libs.client import AsyncClient
 from libs.concurrency.tasks import retried
 from libs.local_stack import ports
 from libs.local_stack.stack_json import base_url as base_url_of
@@ -20,6 +21,7 @@ from services.cli.voting_page.backend import CreateSample, voter_secret_from, vo
 
 ALL: Final = "0.0.0.0"  # noqa: S104
 STOP_S: Final = 1
+PATIENCE_S: Final = 5.0
 ATTEMPTS: Final = 5
 KEY_NAME: Final = "Voting page of this machine"
 PERMISSIONS: Final = ["content:read", "votes:write"]
@@ -41,14 +43,19 @@ async def serve_voting_page(stack: Mapping[str, Any]) -> AsyncIterator[str]:
     async with (
         _client(base_url, secret) as owner,
         _page_key(owner) as key,
-        _client(base_url, key) as api,
+        page_client(base_url, key) as tally,
     ):
         with listen(host, _port_beside(base_url, host)) as listening:
             origin = base_url_of(urlsplit(public_url).hostname or "", listening.getsockname()[1])
             create_sample = _creator(owner) if is_local else None
-            app = voting_app(api, origin, voter_secret_from(secret), public_url, create_sample=create_sample)
+            app = voting_app(tally, origin, voter_secret_from(secret), public_url, create_sample=create_sample)
             async with serve_listening(app, HostSettings(), listening):
                 yield origin
+
+
+def page_client(url: str, key: str) -> AsyncClient:
+    """Return the backend's client, which gives up before the page does; no proxy of this machine is asked."""
+    return AsyncClient(url, key, patience_s=PATIENCE_S, transport=httpx.AsyncHTTPTransport())
 
 
 def _client(base_url: str, key: str) -> httpx.AsyncClient:

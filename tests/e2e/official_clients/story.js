@@ -6,19 +6,30 @@ import { Client } from "../../../libs/client/tallykeeper.js";
 
 const [url, key, contest, one, other] = process.argv.slice(2);
 const client = new Client(url, { key });
-const cast = await client.vote(contest, { participant_key: one, voter_id: "ben", vote_id: "v", ip: "192.0.2.8" });
+const cast = await client.vote(contest, {
+  participant_key: one,
+  voter_id: "ben",
+  vote_id: "v",
+  ip: "192.0.2.8",
+});
 assert.equal(cast.kind, "accepted");
 const again = await client.vote(contest, { participant_key: one, voter_id: "ben", vote_id: "v" });
 assert.equal(again.answer.receipt, cast.answer.receipt);
 const refused = await client.vote(contest, { participant_key: one, voter_id: "ben" });
-assert.deepEqual([refused.kind, refused.problem.code, refused.problem.data.limit], ["refused", "participant_limit_reached", 1]);
+assert.deepEqual(
+  [refused.kind, refused.problem.code, refused.problem.data.limit],
+  ["refused", "participant_limit_reached", 1],
+);
 const { participants } = await client.counts(contest, { minPosition: [cast.position] });
 assert.equal(participants[one].count, 1);
 const batch = await client.voteBatch(contest, [
   { participant_key: other, voter_id: "ben" },
   { participant_key: "nobody", voter_id: "ben" },
 ]);
-assert.deepEqual(batch.map(({ kind }) => kind), ["accepted", "refused"]);
+assert.deepEqual(
+  batch.map(({ kind }) => kind),
+  ["accepted", "refused"],
+);
 for await (const { phase, results } of client.follow(contest)) {
   if (results?.count !== 2) continue;
   assert.equal(phase.phase, "running");

@@ -68,7 +68,11 @@ export class World {
     const known = this.stored().map((vote) => vote.body.vote_id);
     for (const vote of votes) {
       if (!known.includes(vote.vote_id)) throw new Error("sent, and not stored");
-      this.attempts.push({ at: this.time, id: vote.vote_id, least: typeof fault === "number" ? this.retryAfter * 1_000 : 0 });
+      this.attempts.push({
+        at: this.time,
+        id: vote.vote_id,
+        least: typeof fault === "number" ? this.retryAfter * 1_000 : 0,
+      });
     }
     if (fault === "before") throw new TypeError("no way");
     if (fault === "page") return new Response(PROXY_PAGE);
@@ -81,17 +85,33 @@ export class World {
     if (votes.length === 0) return this.#respond(200, { asked: url.href });
     const answers = votes.map((vote) => this.#cast(vote));
     const [[status, body]] = answers;
-    if (!url.pathname.endsWith("/batch")) return this.#respond(status, body, { "Tally-Position": "p" });
-    return this.#respond(200, { results: answers.map(([each, its]) => ({ ...its, status: each })) }, { "Tally-Position": "batch" });
+    if (!url.pathname.endsWith("/batch"))
+      return this.#respond(status, body, { "Tally-Position": "p" });
+    return this.#respond(
+      200,
+      { results: answers.map(([each, its]) => ({ ...its, status: each })) },
+      { "Tally-Position": "batch" },
+    );
   }
 
   #cast(vote) {
     const name = `${vote.voter_id} ${vote.vote_id}`;
     const accepted = { vote_id: vote.vote_id, status: "accepted", receipt: `r ${vote.vote_id}` };
     if (this.counted.has(name)) return [200, accepted];
-    if (!vote.participant_key) return [422, { code: "validation_failed", detail: "Whom?", vote_id: vote.vote_id }];
-    if ([...this.counted.values()].filter((each) => each.voter_id === vote.voter_id).length >= LIMIT)
-      return [409, { code: "participant_limit_reached", detail: "That was the last one.", limit: LIMIT, vote_id: vote.vote_id }];
+    if (!vote.participant_key)
+      return [422, { code: "validation_failed", detail: "Whom?", vote_id: vote.vote_id }];
+    if (
+      [...this.counted.values()].filter((each) => each.voter_id === vote.voter_id).length >= LIMIT
+    )
+      return [
+        409,
+        {
+          code: "participant_limit_reached",
+          detail: "That was the last one.",
+          limit: LIMIT,
+          vote_id: vote.vote_id,
+        },
+      ];
     this.counted.set(name, vote);
     return [201, accepted];
   }
@@ -112,7 +132,10 @@ export class World {
     if (typeof pieces[0] === "number") return this.#refuse(pieces[0]);
     if (pieces[0] === "unreachable") throw new TypeError("no way");
     if (pieces[0] === "page") return new Response(PROXY_PAGE);
-    const body = new ReadableStream({ pull: (controller) => this.#next(controller, pieces, signal) }, { highWaterMark: 0 });
+    const body = new ReadableStream(
+      { pull: (controller) => this.#next(controller, pieces, signal) },
+      { highWaterMark: 0 },
+    );
     return new Response(body, { headers: { "Content-Type": "text/event-stream" } });
   }
 
@@ -129,12 +152,19 @@ export class World {
   }
 
   phase(members = {}) {
-    const data = { phase: "running", hidden: false, server_time: new Date(this.serviceTime).toISOString(), ...members };
+    const data = {
+      phase: "running",
+      hidden: false,
+      server_time: new Date(this.serviceTime).toISOString(),
+      ...members,
+    };
     return `event: phase\ndata: ${JSON.stringify(data)}\n\n`;
   }
 }
 
 /** Answers nothing, until the client gives up. */
 function silence(signal) {
-  return new Promise((_, reject) => signal.addEventListener("abort", () => reject(new DOMException("aborted", "AbortError"))));
+  return new Promise((_, reject) =>
+    signal.addEventListener("abort", () => reject(new DOMException("aborted", "AbortError"))),
+  );
 }

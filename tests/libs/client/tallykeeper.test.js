@@ -15,9 +15,23 @@ const COUNTS = 'event: counts\nid: v1\ndata: {"count": 1, "title": "a\u2028b"}\n
 const SEEDS = Array.from({ length: 25 }, (_, seed) => seed + 1);
 
 /** Returns a client of a world. */
-function client(world, { module = shipped, store = module.memoryStore(), random = () => 0.5, key = "tk", ...options } = {}) {
+function client(
+  world,
+  {
+    module = shipped,
+    store = module.memoryStore(),
+    random = () => 0.5,
+    key = "tk",
+    ...options
+  } = {},
+) {
   world.stored = () => store.all();
-  return new module.Client("http://api", { key, store, world: { ...world.outside, random }, ...options });
+  return new module.Client("http://api", {
+    key,
+    store,
+    world: { ...world.outside, random },
+    ...options,
+  });
 }
 
 async function collected(updates) {
@@ -41,29 +55,50 @@ test("a vote is sent with one id until it is answered", async () => {
   const world = new World({ faults: ["before", 503, "after", 429, "page", 500] });
   const store = shipped.memoryStore();
   const retried = [];
-  const outcome = await world.until(client(world, { store, retried: (vote) => retried.push(vote.body.vote_id) }).vote("c", ANNA));
+  const outcome = await world.until(
+    client(world, {
+      store,
+      retried: (problem, vote) => retried.push([problem?.status, vote.body.vote_id]),
+    }).vote("c", ANNA),
+  );
   assert.equal(outcome.kind, "accepted");
-  assert.deepEqual([outcome.answer.receipt, outcome.position], [`r ${outcome.vote.body.vote_id}`, "p"]);
+  assert.deepEqual(
+    [outcome.answer.receipt, outcome.position],
+    [`r ${outcome.vote.body.vote_id}`, "p"],
+  );
   assert.equal(world.attempts.length, 7);
   assert.equal(world.counted.size, 1);
-  assert.deepEqual(retried, Array(6).fill(outcome.vote.body.vote_id));
+  const statuses = [undefined, 503, undefined, 429, undefined, 500];
+  assert.deepEqual(
+    retried,
+    statuses.map((status) => [status, outcome.vote.body.vote_id]),
+  );
   assert.deepEqual(store.all(), []);
 });
 
 test("a refusal is data, and forgotten", async () => {
   const world = new World();
   const voter = client(world);
-  for (let at = 0; at < LIMIT; at += 1) assert.equal((await world.until(voter.vote("c", ANNA))).kind, "accepted");
+  for (let at = 0; at < LIMIT; at += 1)
+    assert.equal((await world.until(voter.vote("c", ANNA))).kind, "accepted");
   const refused = await world.until(voter.vote("c", ANNA));
-  assert.deepEqual([refused.kind, refused.problem.code, refused.problem.data.limit], ["refused", "participant_limit_reached", LIMIT]);
+  assert.deepEqual(
+    [refused.kind, refused.problem.code, refused.problem.data.limit],
+    ["refused", "participant_limit_reached", LIMIT],
+  );
   assert.deepEqual(await voter.pending(), []);
 });
 
 test("an outage leaves a vote undecided, and it goes on after a reload", async () => {
   const items = new Map();
-  globalThis.localStorage = { getItem: (name) => items.get(name) ?? null, setItem: (name, text) => items.set(name, text) };
+  globalThis.localStorage = {
+    getItem: (name) => items.get(name) ?? null,
+    setItem: (name, text) => items.set(name, text),
+  };
   const world = new World({ faults: Array(50).fill("after") });
-  const undecided = await world.until(client(world, { store: shipped.localStore("votes") }).vote("c", ANNA));
+  const undecided = await world.until(
+    client(world, { store: shipped.localStore("votes") }).vote("c", ANNA),
+  );
   assert.equal(undecided.kind, "undecided");
   assert.ok(world.attempts.length < 10);
   world.faults = [];
@@ -94,7 +129,11 @@ test("a wrong key decides nothing about the vote", async () => {
 test("a voter who presses again has one vote", async () => {
   const world = new World({ faults: Array(6).fill("before") });
   const voter = client(world);
-  const presses = [voter.vote("c", { ...ANNA, ip: "192.0.2.1" }), voter.vote("c", { ip: "192.0.2.2", ...ANNA }), voter.vote("c", { ...ANNA, vote_id: "own" })];
+  const presses = [
+    voter.vote("c", { ...ANNA, ip: "192.0.2.1" }),
+    voter.vote("c", { ip: "192.0.2.2", ...ANNA }),
+    voter.vote("c", { ...ANNA, vote_id: "own" }),
+  ];
   const [one, again, own] = await world.until(Promise.all(presses));
   assert.equal(one.vote.body.vote_id, again.vote.body.vote_id);
   assert.equal(own.vote.body.vote_id, "own");
@@ -105,7 +144,11 @@ test("a voter who presses again has one vote", async () => {
 
 test("a store is bounded", () => {
   const store = shipped.memoryStore(1);
-  const [one, other] = ["a", "b"].map((action) => ({ contest: "c", body: { vote_id: action }, action }));
+  const [one, other] = ["a", "b"].map((action) => ({
+    contest: "c",
+    body: { vote_id: action },
+    action,
+  }));
   store.add([one]);
   assert.throws(() => store.add([other]), RangeError);
   assert.deepEqual(store.add([{ ...one, body: { vote_id: "second" } }]), [one]);
@@ -117,7 +160,10 @@ test("a batch is split, and only what is undecided is sent again", async () => {
     const world = new World({ faults: [503, undefined, "after"] });
     const votes = [..."aaaab"].map((voter) => ({ ...FOR, voter_id: voter }));
     const outcomes = await world.until(client(world).voteBatch("c", [...votes, { voter_id: "c" }]));
-    assert.deepEqual(outcomes.map(({ kind }) => kind), ["accepted", "accepted", "accepted", "refused", "accepted", "refused"]);
+    assert.deepEqual(
+      outcomes.map(({ kind }) => kind),
+      ["accepted", "accepted", "accepted", "refused", "accepted", "refused"],
+    );
     assert.equal(world.requests.length, 4);
     assert.equal(world.counted.size, 4);
     Object.assign(shipped.LIMITS, { bytes: 150 });
@@ -133,12 +179,28 @@ test("other calls are repeated, and throw what is refused", async () => {
   const world = new World({ faults: ["after", 503, "page"] });
   const caller = client(world);
   const asked = async (call) => (await world.until(call)).asked;
-  assert.equal(await asked(caller.counts("a/b", { minPosition: ["p1", "p2"] })), "http://api/contests/a%2Fb/vote_updates?min_position=p1&min_position=p2");
-  assert.equal(await asked(caller.allowance("c", { voter_id: "a" })), "http://api/contests/c/allowance?voter_id=a");
-  assert.equal(await asked(caller.recordedVote("c", "v", { voter_id: "a" })), "http://api/contests/c/votes/v?voter_id=a");
+  assert.equal(
+    await asked(caller.counts("a/b", { minPosition: ["p1", "p2"] })),
+    "http://api/contests/a%2Fb/vote_updates?min_position=p1&min_position=p2",
+  );
+  assert.equal(
+    await asked(caller.allowance("c", { voter_id: "a" })),
+    "http://api/contests/c/allowance?voter_id=a",
+  );
+  assert.equal(
+    await asked(caller.recordedVote("c", "v", { voter_id: "a" })),
+    "http://api/contests/c/votes/v?voter_id=a",
+  );
+  assert.equal(
+    await asked(caller.get("/contests", { phase: "running" })),
+    "http://api/contests?phase=running",
+  );
   assert.equal(await asked(caller.votes("c")), "http://api/contests/c/votes");
   assert.equal(await asked(caller.contest("c")), "http://api/public/contests/c");
-  assert.equal(await asked(caller.report("c", "sms", { report_id: "r" })), "http://api/contests/c/vote_sources/sms/counts");
+  assert.equal(
+    await asked(caller.report("c", "sms", { report_id: "r" })),
+    "http://api/contests/c/vote_sources/sms/counts",
+  );
   await world.until(caller.remove("c", "v", { voter_id: "a" }));
   assert.equal(world.requests.at(-1).method, "DELETE");
   world.faults = [401];
@@ -152,7 +214,10 @@ test("a page's votes go to its backend, without a key", async () => {
   const page = client(world, { key: null, backend: "http://page/" });
   await world.until(page.vote("c", ANNA));
   await world.until(page.contest("c"));
-  assert.deepEqual(world.requests.map(({ url }) => url), ["http://page/contests/c/votes", "http://api/public/contests/c"]);
+  assert.deepEqual(
+    world.requests.map(({ url }) => url),
+    ["http://page/contests/c/votes", "http://api/public/contests/c"],
+  );
   assert.ok(world.requests.every(({ headers }) => !("Authorization" in headers)));
 });
 
@@ -171,10 +236,26 @@ test("a stream is opened again after any end", async () => {
   ];
   const updates = await world.until(collected(client(world).follow("c")));
   const [one, none] = [1, null];
-  assert.deepEqual(updates.map(({ results, isStale }) => [results?.count ?? null, isStale]), [
-    [none, true], [none, false], [one, false], [one, true], [one, false], [one, true], [one, false], [one, true], [one, false],
-    [one, true], [one, false], [none, false], [none, true], [none, false], [one, false],
-  ]);
+  assert.deepEqual(
+    updates.map(({ results, isStale }) => [results?.count ?? null, isStale]),
+    [
+      [none, true],
+      [none, false],
+      [one, false],
+      [one, true],
+      [one, false],
+      [one, true],
+      [one, false],
+      [one, true],
+      [one, false],
+      [one, true],
+      [one, false],
+      [none, false],
+      [none, true],
+      [none, false],
+      [one, false],
+    ],
+  );
   assert.equal(updates.at(-1).results.title, "a\u2028b");
   const resumed = world.requests.map(({ headers }) => headers["Last-Event-ID"] ?? null);
   assert.deepEqual(resumed, [null, null, "v1", "v1", "v1", "v1", "v1", "v1", null]);
@@ -213,29 +294,59 @@ async function votesInAnOutage(module, random) {
   world.faults = [];
   world.time += 10_000;
   const page = client(world, { module, store });
-  for (const vote of await page.pending()) ends.set(vote.body.voter_id, await world.until(page.resume(vote)));
+  for (const vote of await page.pending())
+    ends.set(vote.body.voter_id, await world.until(page.resume(vote)));
   for (const voter of "abcdef") {
     assert.equal(ids.get(voter).size, 1, "a second id for one action");
     assert.equal(ends.get(voter).kind, "accepted", "a vote was lost");
-    assert.equal([...world.counted.values()].filter((vote) => vote.voter_id === voter).length, 1, "counted not once");
+    assert.equal(
+      [...world.counted.values()].filter((vote) => vote.voter_id === voter).length,
+      1,
+      "counted not once",
+    );
   }
   for (const id of world.attempts.map((attempt) => attempt.id)) {
     const attempts = world.attempts.filter((attempt) => attempt.id === id);
-    for (let at = 1; at < attempts.length; at += 1) assert.ok(attempts[at].at - attempts[at - 1].at >= attempts[at - 1].least, "came before Retry-After");
+    for (let at = 1; at < attempts.length; at += 1)
+      assert.ok(
+        attempts[at].at - attempts[at - 1].at >= attempts[at - 1].least,
+        "came before Retry-After",
+      );
     assert.ok(attempts.length <= 10 || attempts[9].at - attempts[0].at > 20_000, "no backoff");
   }
 }
 
 /** However streams end, the last counts are shown, and nothing hammers the service. */
 async function followsToTheEnd(module, random) {
-  const ends = [[503], [429], ["unreachable"], ["page"], [], ["phase"], ["phase", "break"], ["phase", "silence"], ["phase", "wait"], ["silence"]];
+  const ends = [
+    [503],
+    [429],
+    ["unreachable"],
+    ["page"],
+    [],
+    ["phase"],
+    ["phase", "break"],
+    ["phase", "silence"],
+    ["phase", "wait"],
+    ["silence"],
+  ];
   const world = new World({ retryAfter: 3 });
-  world.streams = Array.from({ length: 1 + Math.floor(random() * 25) }, () => [...ends[Math.floor(random() * ends.length)]]);
+  world.streams = Array.from({ length: 1 + Math.floor(random() * 25) }, () => [
+    ...ends[Math.floor(random() * ends.length)],
+  ]);
   world.streams.push(["phase", 'event: counts\nid: 9\ndata: {"count": 9}\n\n', GONE]);
   const updates = await world.until(collected(client(world, { module, random }).follow("c")));
-  assert.deepEqual([updates.at(-1)?.results, updates.at(-1)?.isStale], [{ count: 9 }, false], "the stream was not opened again");
-  for (let at = 1; at < world.opened.length; at += 1) assert.ok(world.opened[at] - world.opened[at - 1] >= 500, "no pause between streams");
-  assert.ok(updates.some(({ isStale }) => isStale), "stale numbers were shown as new");
+  assert.deepEqual(
+    [updates.at(-1)?.results, updates.at(-1)?.isStale],
+    [{ count: 9 }, false],
+    "the stream was not opened again",
+  );
+  for (let at = 1; at < world.opened.length; at += 1)
+    assert.ok(world.opened[at] - world.opened[at - 1] >= 500, "no pause between streams");
+  assert.ok(
+    updates.some(({ isStale }) => isStale),
+    "stale numbers were shown as new",
+  );
 }
 
 /** The device's clock is hours off; the time shown is the service's, never ahead of it. */
@@ -276,18 +387,27 @@ for (const check of PROPERTIES)
 
 const MUTATIONS = {
   "a second id": ["return votes.map((vote) => stored.get(vote.action) ?? vote);", "return votes;"],
-  "sent before it is stored": ["return this.resume(await this.keep(contest, body));", "return this.resume(pendingVote(contest, body));"],
-  "forgotten when patience ends": ['outcomes.filter(({ kind }) => kind !== "undecided")', "outcomes"],
-  "no backoff": ["least + Math.min(SHORTEST_MS * 2 ** Math.min(failures, 30), LONGEST_MS)", "least + SHORTEST_MS"],
+  "sent before it is stored": [
+    "return this.resume(await this.keep(contest, body));",
+    "return this.resume(pendingVote(contest, body));",
+  ],
+  "forgotten when patience ends": [
+    'outcomes.filter(({ kind }) => kind !== "undecided")',
+    "outcomes",
+  ],
+  "no backoff": ["first * 2 ** Math.min(failures, 30)", "first"],
   "Retry-After ignored": ["problem.retryAfter * 1_000", "0"],
-  "no jitter": ["this.#world.random()", "0.5"],
+  "no jitter": ["(0.5 + random / 2)", "1"],
   "the device's clock": ["this.#now() + this.#ahead", "Date.now()"],
   "the stream not opened again": ["if (signal?.aborted) return;", "return;"],
   "a dead stream waited for": ["watch.restart(SILENCE_MS);", "watch.end();"],
-  "no pause between streams": ["await this.#pause(least +", "await this.#pause(0 *"],
+  "no pause between streams": ["await this.#pause(least + growing(retry", "void (growing(retry"],
   "stale numbers shown as new": ["if (!latest.isStale) yield", "if (false) yield"],
 };
-const source = await readFile(new URL("../../../libs/client/tallykeeper.js", import.meta.url), "utf8");
+const source = await readFile(
+  new URL("../../../libs/client/tallykeeper.js", import.meta.url),
+  "utf8",
+);
 const folder = await mkdtemp(join(tmpdir(), "tallykeeper-"));
 after(() => rm(folder, { recursive: true }));
 for (const [name, [found, mutated]] of Object.entries(MUTATIONS))

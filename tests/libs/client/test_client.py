@@ -158,6 +158,7 @@ def test_other_calls_are_repeated_and_raise_what_is_refused(is_async: bool) -> N
     assert (
         caller.report("c", "sms", {"report_id": "r"})["asked"] == "http://api/contests/c/vote_sources/sms/counts"
     )
+    assert caller.get("/contests", phase="running")["asked"] == "http://api/contests?phase=running"
     assert caller.remove("c", "v", voter_id="a") is None
     assert world.requests[-1].method == "DELETE"
     world.faults = iter([401])

@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from starlette.requests import Request
 
+from libs.client import AsyncClient
 from libs.web.door.client_address import Proxies, parse_hop, parse_networks
 from services.cli.voting_page.backend import MOST_BYTES, address_of, voter_secret_from, voting_app
 
@@ -28,10 +29,15 @@ class Service:
     def __init__(self) -> None:
         self.requests: list[httpx.Request] = []
         self.data: list[dict[str, Any]] = []
+        self.status = 200
+        self.problem: dict[str, Any] = {}
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(request)
-        return httpx.Response(200, json={"data": self.data})
+        if self.status != 200:
+            return httpx.Response(self.status, json=self.problem, headers={"Retry-After": "7"})
+        vote = json.loads(request.content)["vote_id"] if request.method == "POST" else None
+        return httpx.Response(200, json={"data": self.data, "vote_id": vote, "receipt": "r"})
 
     @property
     def body(self) -> dict[str, Any]:
@@ -46,8 +52,8 @@ def service() -> Service:
 
 def page_at(service: Service, origin: str = ORIGIN, page: str | None = None, **options: Any) -> httpx.AsyncClient:
     """A browser at `page`, by default the backend's own, without cookies."""
-    api = httpx.AsyncClient(base_url="http://api.example", transport=httpx.MockTransport(service))
-    app = voting_app(api, origin, SECRET, **options)
+    api = AsyncClient("http://api.example", "tk", patience_s=0, transport=httpx.MockTransport(service))
+    app = voting_app(api, origin, SECRET, **{"public_api": "http://api.example"} | options)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     return httpx.AsyncClient(base_url=origin, transport=transport, headers={"origin": page or origin})
 
@@ -67,10 +73,10 @@ def voter_of(request: httpx.Request) -> str:
 async def test_a_voter_has_the_same_id_in_all_requests_and_a_space_of_its_own(
     service: Service, browser: httpx.AsyncClient
 ) -> None:
-    assert (await browser.post("/contests/c/votes", json=VOTE)).status_code == 200
+    assert (await browser.post("/contests/c/votes", json=VOTE)).status_code == 201
     assert (await browser.get("/contests/c/votes")).status_code == 200
     assert (await browser.get("/contests/c/allowance")).status_code == 200
-    assert (await browser.delete("/contests/c/votes/v")).status_code == 200
+    assert (await browser.delete("/contests/c/votes/v")).status_code == 204
     voters = {voter_of(request) for request in service.requests}
     assert len(voters) == 1
     assert voters.pop().startswith("page:")
@@ -171,11 +177,11 @@ async def test_votes_ratings_and_ballots_have_the_voters_address_and_no_other_me
 ) -> None:
     given: dict[str, Any] = VOTE | {"voter_id": "alice", "source": "c-paid", "count": 9, "ip": "192.0.2.1"}
     headers = {"x-forwarded-for": "192.0.2.1"}
-    assert (await browser.post("/contests/c/votes", json=given, headers=headers)).status_code == 200
+    assert (await browser.post("/contests/c/votes", json=given, headers=headers)).status_code == 201
     assert set(service.body) == {"participant_key", "vote_id", "platform", "ip", "voter_id"}
     assert service.body["ip"] == "127.0.0.1"
     for members in ({"participant_key": "p", "rating": {"value": 4}}, {"positions": {"1": "p"}}):
-        assert (await browser.post("/contests/c/votes", json=members)).status_code == 200
+        assert (await browser.post("/contests/c/votes", json=members)).status_code == 201
         assert service.body.items() >= members.items()
 
 
@@ -197,7 +203,7 @@ async def test_behind_a_trusted_proxy_the_address_is_the_last_one_that_it_did_no
     async with page_at(service, trusted_proxies="127.0.0.0/8") as browser:
         await browser.get("/")
         headers = {"x-forwarded-for": forwarded}
-        assert (await browser.post("/contests/c/votes", json=VOTE, headers=headers)).status_code == 200
+        assert (await browser.post("/contests/c/votes", json=VOTE, headers=headers)).status_code == 201
     assert service.body["ip"] == address
 
 
@@ -244,6 +250,30 @@ async def test_strangers_see_key_and_title_of_listed_contests_only(
     service.data = [contest("a", "listed"), contest("rehearsal", "not_listed"), contest("b", "listed")]
     answer = await browser.get("/contests")
     assert answer.json() == {"data": [{"key": "a", "title": "A"}, {"key": "b", "title": "B"}]}
+
+
+async def test_refusals_and_outages_are_passed_on_and_no_vote_is_kept(service: Service) -> None:
+    """The page has stored its vote, and sends it again with the same id."""
+    api = AsyncClient("http://api.example", "tk", patience_s=0, transport=httpx.MockTransport(service))
+    transport = httpx.ASGITransport(voting_app(api, ORIGIN, SECRET, "http://api.example"))
+    async with httpx.AsyncClient(base_url=ORIGIN, transport=transport, headers={"origin": ORIGIN}) as browser:
+        await browser.get("/")
+        for status, code in ((409, "participant_limit_reached"), (503, "overloaded"), (401, "unauthorized")):
+            service.status, service.problem = status, {"code": code, "detail": "No.", "limit": 1}
+            for answer in (
+                await browser.post("/contests/c/votes", json=VOTE),
+                await browser.get("/contests/c/votes"),
+                await browser.delete("/contests/c/votes/v"),
+            ):
+                assert (answer.status_code, answer.json()) == (status, service.problem)
+                assert answer.headers["retry-after"] == "7"
+    assert api.store.all() == []
+
+
+async def test_the_client_s_script_is_served(browser: httpx.AsyncClient) -> None:
+    script = await browser.get("/page/tallykeeper.js")
+    assert script.headers["content-type"].startswith("text/javascript")
+    assert "export class Client" in script.text
 
 
 async def test_the_page_to_copy_creates_no_contests(service: Service, browser: httpx.AsyncClient) -> None:

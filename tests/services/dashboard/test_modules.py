@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import services.dashboard
 from tests.support.programs import NODE, Programs
 
 MODULES = Path(__file__).parent / "modules"
-SERVICES = Path(services.dashboard.__file__).parents[1]
 TIMEOUT_S = 300
 
 
@@ -23,10 +21,3 @@ def test_modules_do_what_their_tests_say(programs: Programs, file: Path) -> None
     command = [programs.path(NODE), "--test", str(file)]
     ran = subprocess.run(command, env=environment, timeout=TIMEOUT_S, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-
-
-@pytest.mark.parametrize("name", ["service-clock.js", "stream.js"])
-def test_the_voting_page_has_the_dashboard_s_own_modules(name: str) -> None:
-    """Its folder is made to be copied, so it has copies of what it shares."""
-    asset, copy = (SERVICES / folder / name for folder in ("dashboard/assets", "cli/voting_page/page"))
-    assert copy.read_text() == asset.read_text()
