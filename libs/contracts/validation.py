@@ -20,6 +20,8 @@ hundreds of thousands."""
 PATTERN: Final = "String should match pattern '"
 """Start of pydantic's message for a value that does not match; the pattern and an apostrophe follow."""
 UNKNOWN_MEMBER: Final = "is not a known member"
+MOST_NAMED: Final = 10
+"""Largest number of an object's members that a message names."""
 LONGEST_NAME: Final = 64
 """Names longer than any member are not compared with those: a caller decides how long they are."""
 SHOULD: Final = re.compile(r"^\w+ should ")
@@ -90,6 +92,10 @@ def faults(error: ValidationError, model: type[BaseModel]) -> Sequence[ErrorDeta
             *place, name = each["loc"]
             named = likely(str(name), _members_at(model, place)) if index < MAX_PROBLEMS else ""
             each["msg"] = UNKNOWN_MEMBER + named
+        elif each["type"] == "model_type":
+            members = _members_at(model, each["loc"]) if index < MAX_PROBLEMS else set()
+            named = f" with the members {', '.join(sorted(members))}" if 0 < len(members) <= MOST_NAMED else ""
+            each["msg"] = f"must be an object{named}"
     return found
 
 

@@ -10,8 +10,9 @@
 No clock, no randomness, no input or output.
 """
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final, NamedTuple
 
 from libs.tally.contest import MILLION, UNLIMITED, Contest, Limits, RatingScale
 from libs.tally.errors import (
@@ -24,6 +25,9 @@ from libs.tally.errors import (
 )
 from libs.tally.events import Choices, Form, Rating, replaces, slot, weight
 from libs.tally.vote_commands import CastVote
+
+MOST_NAMED: Final = 10
+"""Positions and sub-ratings that a message names at most."""
 
 
 class Selection(NamedTuple):
@@ -122,7 +126,8 @@ def _off_scale(scale: RatingScale, rating: Rating) -> TallyError | None:
     bounds = [("/rating/value", rating.value, scale.highest)]
     for name, value in rating.sub_ratings:
         if name not in scale.sub_ratings:
-            return VoteDoesNotFit("/rating/sub_ratings/" + _step(name), "this contest has no such sub-rating")
+            message = _no_such("sub-rating", scale.sub_ratings)
+            return VoteDoesNotFit("/rating/sub_ratings/" + _step(name), message)
         bounds.append(("/rating/sub_ratings/" + _step(name), value, scale.sub_ratings[name]))
     for pointer, value, highest in bounds:
         if not 0 <= value <= highest:
@@ -144,7 +149,7 @@ def _ordered(contest: Contest, command: CastVote, limits: Limits) -> Selection |
     given = dict(command.positions)
     for position in given:
         if position not in contest.positions:
-            return VoteDoesNotFit("/positions/" + _step(position), "this contest has no such position")
+            return VoteDoesNotFit("/positions/" + _step(position), _no_such("position", contest.positions))
     if len(set(given.values())) < len(given):
         return VoteDoesNotFit("/positions", "names a participant twice")
     choices = tuple((given[name], votes) for name, votes in contest.positions.items() if name in given and votes)
@@ -155,6 +160,12 @@ def _ordered(contest: Contest, command: CastVote, limits: Limits) -> Selection |
 
 def _selection(form: Form, choices: Choices, limits: Limits) -> Selection:
     return Selection(form, choices, limits.max_participant, limits.max_contest)
+
+
+def _no_such(kind: str, ids: Iterable[str]) -> str:
+    """Return a message that names the first `MOST_NAMED` ids of the contest."""
+    named = ", ".join(islice(ids, MOST_NAMED))
+    return f"this contest has no such {kind}; it has {named}" if named else f"this contest has no {kind}"
 
 
 def _step(name: str) -> str:

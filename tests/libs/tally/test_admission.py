@@ -94,6 +94,23 @@ def pointer(contest: Contest, command: CastVote) -> str | None:
     return where
 
 
+def test_an_unknown_position_or_sub_rating_is_told_those_of_the_contest() -> None:
+    large = a_contest(contest_type="ordering", positions={str(number): 1 for number in range(100)})
+    for contest, command, told in (
+        (an_ordered(), a_ballot(("4th", "a")), "no such position; it has 1st, 2nd, honourable"),
+        (
+            large,
+            a_ballot(("x", "a")),
+            "no such position; it has 0, 1, 2, 3, 4, 5, 6, 7, 8, 9",
+        ),
+        (a_rated(), a_rating(sub_ratings=(("look", 0),)), "no such sub-rating; it has taste"),
+        (a_rated(RatingScale(5)), a_rating(sub_ratings=(("look", 0),)), "this contest has no sub-rating"),
+    ):
+        judged = judge(contest, command)
+        assert isinstance(judged, VoteDoesNotFit)
+        assert judged.data["errors"][0]["message"].endswith(told)
+
+
 @pytest.mark.parametrize(
     ("command", "where"),
     [

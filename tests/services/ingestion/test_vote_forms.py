@@ -25,6 +25,11 @@ def test_a_vote_alone_and_one_of_a_batch_name_faults_of_all_kinds() -> None:
         assert len(refused.data["errors"]) == len(POINTERS)
 
 
+def test_a_rating_that_is_no_object_is_told_its_members() -> None:
+    with pytest.raises(ValidationFailed, match="/rating: must be an object with the members sub_ratings, value"):
+        parse_vote(b'{"participant_key": "p", "voter_id": "v", "rating": 4}')
+
+
 @pytest.mark.parametrize(
     ("change", "pointer"),
     [
