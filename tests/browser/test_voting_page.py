@@ -23,7 +23,9 @@ from tests.support.soundness import SIZES, is_sound
 from tests.support.voting import Api, Contest, hours_from_now, running
 
 pytestmark = pytest.mark.slow
-GUIDE = Path(__file__).parents[2] / "deploy/guides/developer.md"
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "deploy/guides/developer.md").read_text()
+README = (ROOT / "libs/client/README.md").read_text()
 
 
 @pytest.fixture
@@ -226,18 +228,44 @@ async def test_a_voter_fills_in_a_ballot_with_each_participant_once(api: Api, vi
 async def test_the_developer_s_script_follows_a_result_from_another_origin(api: Api, visitor: Visitor) -> None:
     contest = await song(api)
     page = await visitor.open("/")
-    [code] = re.findall(r"^```js\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
-    base = str(api.client.base_url).rstrip("/")
-    show = "(results, phase) => (window.seen = [results?.count, phase?.phase])"
     await page.route("**/results/stream", lambda route: route.fulfill(status=503), times=1)
-    await page.evaluate(f"({code})('{base}', '{contest.key}', {show})")
+    await run_example(page, GUIDE, api, contest, "const show = (...seen) => (window.seen = seen);")
     for votes in (0, 1):
 
         async def shows(votes: int = votes) -> bool:
-            return bool(await page.evaluate("window.seen") == [votes, "running"])
+            return bool(await page.evaluate("window.seen") == ["running", votes, False])
 
         await eventually(shows)
         assert (await contest.vote(0, f"voter {votes}")).status_code == 201
+
+
+async def test_the_first_lines_of_the_clients_readme_vote_in_a_page(api: Api, visitor: Visitor) -> None:
+    contest = await song(api)
+    page = await visitor.open("/")
+    defined = """const button = document.querySelector("#sample");
+        const show = ({ kind }) => (window.told = kind);
+        const draw = (phase, results, isStale) => (window.seen = results?.count);"""
+    await run_example(page, README, api, contest, defined)
+    await page.locator("#sample").click()
+
+    async def has_voted() -> bool:
+        return bool(await page.evaluate("[window.told, window.seen]") == ["accepted", 1])
+
+    await eventually(has_voted)
+
+
+async def run_example(page: Page, document: str, api: Api, contest: Contest, defined: str) -> None:
+    """Run a document's script in a page, with the test's service and contest in place of those of the example."""
+    [code] = re.findall(r"^```js\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)
+    code = re.sub(
+        r'import (.*) from "./tallykeeper.js";.*', r'const \1 = await import("/page/tallykeeper.js");', code
+    )
+    base = str(api.client.base_url).rstrip("/")
+    for shown, value in (("https://api.example", base), ('"contest"', f'"{contest.key}"')):
+        assert shown in code
+        code = code.replace(shown, value)
+    code = code.replace('"anna"', f'"{contest.participants[0]}"')
+    await page.evaluate(f"() => void (async () => {{ {defined} {code} }})()")
 
 
 async def test_without_a_contest_it_lists_those_that_run_and_makes_a_sample(api: Api, visitor: Visitor) -> None:

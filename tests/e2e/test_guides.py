@@ -11,12 +11,12 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from string import Template
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from typer.testing import Result
 
+from libs.client import Client
 from libs.local_stack.servers import Servers
 from libs.local_stack.supervisor import Supervisor
 from services.cli.__main__ import PLACES, import_command
@@ -125,21 +125,52 @@ async def test_the_producer_s_commands_lead_from_the_first_vote_to_a_certificate
             await step(stack, part, known, tmp_path)
 
 
-async def test_the_developer_s_python_casts_a_vote_once_and_returns_a_refusal(api: Api, stack: Supervisor) -> None:
+def for_this_stack(code: str, replaced: Mapping[str, str]) -> str:
+    """Return an example with the client of this repository, and with the values of a test in place of its own."""
+    for shown, value in {"from tallykeeper import": "from libs.client import", **replaced}.items():
+        assert shown in code
+        code = code.replace(shown, value)
+    return code
+
+
+async def test_the_developer_s_python_casts_a_vote_once_and_tells_a_refusal(api: Api, stack: Supervisor) -> None:
     contest = await api.contest(1)
     [code] = PYTHON.findall((GUIDES / "developer.md").read_text())
     example: dict[str, Any] = {}
-    exec(code, example)
-    url, key = stack.stack["base_url"], stack.stack["api_key"]
-    for vote_id, voter in (("a", "anna"), ("a", "anna"), ("b", "anna"), ("c", "ben")):
-        body = {"vote_id": vote_id, "participant_key": contest.participants[0], "voter_id": voter}
-        accepted, answer = await asyncio.to_thread(example["vote"], url, key, contest.key, body)
-        assert accepted is (vote_id != "b")
-        assert answer["vote_id"] == vote_id
-        assert answer.get("code") == (None if accepted else "participant_limit_reached")
-    example["time"] = SimpleNamespace(sleep=lambda _: None)
-    with pytest.raises(TimeoutError, match="vote a"):
-        await asyncio.to_thread(example["vote"], "http://127.0.0.1:1", "", contest.key, {"vote_id": "a"})
+    exec(for_this_stack(code, {}), example)
+
+    def story() -> None:
+        with Client(stack.stack["base_url"], stack.stack["api_key"]) as client:
+            act = contest.participants[0]
+            told = [
+                example["cast"](client, contest.key, order, act, voter, "192.0.2.1")
+                for order, voter in (("a", "anna"), ("a", "anna"), ("b", "anna"), ("c", "ben"))
+            ]
+            assert [text.startswith("Thank you.") for text in told] == [True, True, False, True]
+            assert "limit of 1" in told[2]
+            with pytest.raises(ValueError, match="no participant nobody"):
+                example["cast"](client, contest.key, "d", "nobody", "anna", "192.0.2.1")
+        with Client("http://127.0.0.1:1", patience_s=0) as away:
+            assert "on its way" in example["cast"](away, contest.key, "e", act, "anna", "192.0.2.1")
+            assert [vote.vote_id for vote in away.store.all()] == ["e"]
+
+    await asyncio.to_thread(story)
+
+
+async def test_the_first_lines_of_the_clients_readme_vote(
+    api: Api, stack: Supervisor, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    contest = await api.contest(1)
+    code = PYTHON.findall((ROOT / "libs" / "client" / "README.md").read_text())[0]
+    known = {"https://api.example": stack.stack["base_url"], "tk_your_key": stack.stack["api_key"]}
+    own = {
+        '"contest"': f'"{contest.key}"',
+        '"anna"': f'"{contest.participants[0]}"',
+        "votes.db": f"{tmp_path}/votes",
+    }
+    for told in ("Thank you.", "Thank you."):
+        await asyncio.to_thread(exec, for_this_stack(code, known | own), {})
+        assert told in capsys.readouterr().out
 
 
 @pytest.fixture
