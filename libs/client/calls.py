@@ -46,6 +46,8 @@ class Pause:
     seconds: float
 
 
+Retried = Callable[[Problem | None], None]
+"""Called with the answer, None without one, before a request is sent again."""
 Steps = Generator[Ask | Pause, httpx.Response | None, T]
 Attempt = Callable[[], Steps[float | None]]
 """Asks once; returns None when done, else the shortest pause in seconds before the next time."""
@@ -64,10 +66,16 @@ class Calls:
     """The calls of one client. `clock` measures its patience, in seconds."""
 
     def __init__(
-        self, store: VoteStore, patience_s: float, clock: Callable[[], float], random: Callable[[], float]
+        self,
+        store: VoteStore,
+        patience_s: float,
+        retried: Retried,
+        clock: Callable[[], float],
+        random: Callable[[], float],
     ) -> None:
         self.store = store
         self._patience_s = patience_s
+        self._retried = retried
         self._clock = clock
         self._random = random
 
@@ -85,7 +93,7 @@ class Calls:
             nonlocal outcome
             reply = yield ask
             outcome = Undecided(vote) if reply is None else _outcome(vote, reply)
-            return _pause_of(outcome)
+            return self._pause_of([outcome])
 
         yield from self._repeat(attempt)
         self._forget([outcome])
@@ -122,7 +130,7 @@ class Calls:
             for at, outcome in zip(left, _batch_outcomes([votes[at] for at in left], reply), strict=True):
                 outcomes[at] = outcome
             self._forget([outcomes[at] for at in left])
-            return max((pause for each in outcomes if (pause := _pause_of(each)) is not None), default=None)
+            return self._pause_of([outcomes[at] for at in left])
 
         yield from self._repeat(attempt)
         return outcomes
@@ -139,7 +147,7 @@ class Calls:
                 final = reply
                 return None
             problem = None if reply is None else problem_of(reply)
-            return pause_of(problem)
+            return self._pause_after([problem])
 
         is_done = yield from self._repeat(attempt)
         if final is not None:
@@ -173,6 +181,16 @@ class Calls:
             failures += 1
         return True
 
+    def _pause_of(self, outcomes: Iterable[Outcome]) -> float | None:
+        return self._pause_after([outcome.problem for outcome in outcomes if isinstance(outcome, Undecided)])
+
+    def _pause_after(self, problems: Iterable[Problem | None]) -> float | None:
+        """Return the shortest pause before asking again, None if that does not help; no answer is no problem."""
+        transient = [problem for problem in problems if problem is None or problem.is_transient]
+        for problem in transient:
+            self._retried(problem)
+        return max((0.0 if problem is None else problem.retry_after_s for problem in transient), default=None)
+
     def _forget(self, outcomes: Iterable[Outcome]) -> None:
         decided = [outcome.vote for outcome in outcomes if not isinstance(outcome, Undecided)]
         if decided:
@@ -197,17 +215,6 @@ def _batch_outcomes(votes: Sequence[PendingVote], reply: httpx.Response | None) 
         outcome_of(vote, result["status"], result, Problem.of(result["status"], result), position)
         for vote, result in zip(votes, results, strict=True)
     ]
-
-
-def _pause_of(outcome: Outcome) -> float | None:
-    return pause_of(outcome.problem) if isinstance(outcome, Undecided) else None
-
-
-def pause_of(problem: Problem | None) -> float | None:
-    """Return the shortest pause before asking again, None if that does not help; no answer is no problem."""
-    if problem is None:
-        return 0.0
-    return problem.retry_after_s if problem.is_transient else None
 
 
 def _given(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Final, Self, TypeVar, Unpack
 
 import httpx
 
-from .calls import Ask, Calls, Pause, Steps, path_of
+from .calls import Ask, Calls, Pause, Retried, Steps, path_of
 from .following import Follower, Update
 from .outcomes import Outcome, VoteMembers, Voter
 from .pending_votes import MemoryStore, PendingVote, VoteStore
@@ -24,15 +24,16 @@ class _Base:
     """What both clients share.
 
     `url` is the API's. Without an `api_key` only `follow` works. `store` keeps votes that are not answered yet, by
-    default in memory. `patience_s` bounds every call but `follow`. Tests replace the others, the outside world.
+    default in memory. `patience_s`, also infinite, bounds every call but `follow`; `retried` is called after each
+    attempt without a final answer. Tests replace the others, the outside world.
     """
 
     def __init__(
         self, url: str, api_key: str | None, store: VoteStore | None, patience_s: float,
-        clock: Callable[[], float], draw: Callable[[], float],
+        retried: Retried, clock: Callable[[], float], draw: Callable[[], float],
     ) -> None:  # fmt: skip
         self.store: VoteStore = MemoryStore() if store is None else store
-        self._calls = Calls(self.store, patience_s, clock, draw)
+        self._calls = Calls(self.store, patience_s, retried, clock, draw)
         self._time = ServiceClock(clock)
         self._clock, self._draw = clock, draw
         self._is_keyed = api_key is not None
@@ -62,11 +63,12 @@ class Client(_Base):
 
     def __init__(
         self, url: str, api_key: str | None = None, *, store: VoteStore | None = None,
-        patience_s: float = PATIENCE_S, transport: httpx.BaseTransport | None = None,
+        patience_s: float = PATIENCE_S, retried: Retried = lambda _: None,
+        transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic,
         draw: Callable[[], float] = random.random,
     ) -> None:  # fmt: skip
-        super().__init__(url, api_key, store, patience_s, clock, draw)
+        super().__init__(url, api_key, store, patience_s, retried, clock, draw)
         self._http = httpx.Client(transport=transport, **self._options)
         self._sleep = sleep
 
@@ -185,11 +187,12 @@ class AsyncClient(_Base):
 
     def __init__(
         self, url: str, api_key: str | None = None, *, store: VoteStore | None = None,
-        patience_s: float = PATIENCE_S, transport: httpx.AsyncBaseTransport | None = None,
+        patience_s: float = PATIENCE_S, retried: Retried = lambda _: None,
+        transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, clock: Callable[[], float] = time.monotonic,
         draw: Callable[[], float] = random.random,
     ) -> None:  # fmt: skip
-        super().__init__(url, api_key, store, patience_s, clock, draw)
+        super().__init__(url, api_key, store, patience_s, retried, clock, draw)
         self._http = httpx.AsyncClient(transport=transport, **self._options)
         self._sleep = sleep
 

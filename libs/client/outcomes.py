@@ -85,6 +85,8 @@ class Accepted:
     """`remaining`, `next_free_vote_at`, `receipt`, `choices`, ... as in the API."""
     position: str | None
     """A read of the counts with it as `min_position` includes the vote; of a batch, all its votes."""
+    is_replayed: bool
+    """True if the vote was recorded before, so that this repeats its first answer."""
 
     @property
     def receipt(self) -> str:
@@ -127,7 +129,7 @@ def outcome_of(
     """Return what an answer says about a vote; somebody else's, such as a hotel's log-in page, says nothing."""
     is_own = isinstance(body, dict) and body.get("vote_id") == vote.vote_id and "receipt" in body
     if status in (200, 201) and is_own:
-        return Accepted(vote, body, position)
+        return Accepted(vote, body, position, is_replayed=status == 200)
     return Refused(vote, problem) if problem is not None and problem.decides else Undecided(vote, problem)
 
 

@@ -26,8 +26,9 @@ export const LIMITS = { items: 10_000, bytes: 8 * 1024 * 1024 };
  * An error of the service (RFC 9457); `code` is "" if somebody else answered, such as a proxy.
  * @typedef {{ status: number, code: string, detail: string, data: Record<string, any>, retryAfter: number }} Problem
  *
- * What became of a vote. Undecided: nobody knows yet whether it is recorded, it stays stored, `resume` goes on with it.
- * @typedef {{ kind: "accepted", vote: PendingVote, answer: Record<string, any>, position: string | null }
+ * What became of a vote; replayed: it was recorded before. Undecided: nobody knows yet whether it is recorded, it stays stored, `resume` goes on with it.
+ * @typedef {{ kind: "accepted", vote: PendingVote, answer: Record<string, any>, position: string | null,
+ *     isReplayed: boolean }
  *   | { kind: "refused", vote: PendingVote, problem: Problem }
  *   | { kind: "undecided", vote: PendingVote, problem: Problem | null }} Outcome
  *
@@ -681,7 +682,7 @@ function problem(status, body, retryAfter) {
 function outcomeOf(vote, status, body, refusal, position) {
   const isOwn = body?.vote_id === vote.body.vote_id && body.receipt !== undefined;
   if ((status === 200 || status === 201) && isOwn)
-    return { kind: "accepted", vote, answer: body, position };
+    return { kind: "accepted", vote, answer: body, position, isReplayed: status === 200 };
   return refusal !== null && decides(refusal)
     ? { kind: "refused", vote, problem: refusal }
     : { kind: "undecided", vote, problem: refusal };

@@ -26,7 +26,7 @@ from services.cli.command_decorator import command
 from services.cli.commands.dashboard import open_dashboard
 from services.cli.commands.demo.sample_contest import Sample, check_counts, create_sample
 from services.cli.commands.demo.screen import LiveMetrics, Screen, shown
-from services.cli.commands.demo.voters import MOST_IN_FLIGHT, AcceptedResults, VoterLoad, VoterPopulation
+from services.cli.commands.demo.voters import AcceptedResults, VoterLoad, VoterPopulation, voters_client
 from services.cli.commands.up import StackOptions
 from services.cli.commands.verify import differences_text, figures_text
 from services.cli.deployment_discovery import DATA_DIR, addresses_in
@@ -109,7 +109,10 @@ async def demo(
             metrics = LiveMetrics(client, sample.key, deployment)
             screen = Screen(sample, metrics, results, stack["base_url"], seconds)
             async with metrics.watching(), shown(console, screen):
-                async with VoterLoad(client, sample.key, population, results, rate) as load:
+                async with (
+                    voters_client(stack["base_url"], stack["api_key"], results) as phones,
+                    VoterLoad(phones, sample.key, population, results, rate) as load,
+                ):
                     await interrupts.wait(seconds or None)
                     screen.phase = "waiting for the last responses"
                     await load.settle(SETTLE_S)
@@ -142,8 +145,7 @@ def _client(stack: dict[str, Any]) -> httpx.AsyncClient:
     return httpx.AsyncClient(
         base_url=stack["base_url"],
         headers={"authorization": f"Bearer {stack['api_key']}"},
-        timeout=httpx.Timeout(15.0, pool=None),
-        limits=httpx.Limits(max_connections=MOST_IN_FLIGHT + 20, max_keepalive_connections=50),
+        timeout=15.0,
         trust_env=False,
     )
 

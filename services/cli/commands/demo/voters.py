@@ -1,17 +1,18 @@
 """Simulated voters: most vote normally, some repeat their votes, exceed their allowance or send invalid ones."""
 
 import asyncio
+import math
 import random
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 import httpx
-import orjson
 
+from libs.client import Accepted, AsyncClient, Problem, Refused, Undecided, VoteMembers
 from libs.concurrency.tasks import end_tasks
 
 KINDS: Final = {
@@ -27,11 +28,10 @@ KINDS: Final = {
     "malformed": 1.5,
 }
 """Kinds of votes and their shares in percent."""
-MALFORMED: Final = (
-    b'{"participant_key": "oops',
-    b'{"voter_id": "voter-1"}',
-    b'{"participant_key": "p", "voter_id": "v", "anonymous_id": "a"}',
-    b'{"participant_key": "p", "voter_id": "v", "count": 0}',
+MALFORMED: Final[tuple[VoteMembers, ...]] = (
+    {"voter_id": "voter-1"},
+    {"participant_key": "p", "voter_id": "v", "anonymous_id": "a"},
+    {"participant_key": "p", "voter_id": "v", "count": 0},
 )
 REMEMBERED: Final = 1_000
 """Number of votes that may be sent again."""
@@ -41,13 +41,13 @@ SHARED_ADDRESS: Final = "203.0.113.7"
 
 @dataclass(frozen=True, slots=True)
 class SimulatedVote:
-    """One voter's request. `vote_id` is "" if the response is not attributed to a vote; `body` may be invalid."""
+    """One voter's request. `vote_id` is "" if no vote is expected of it; `members` may be invalid."""
 
     vote_id: str
     participant: str
     source: str
     count: int
-    body: bytes = field(repr=False)
+    members: VoteMembers = field(repr=False)
 
 
 class VoterPopulation:
@@ -76,8 +76,8 @@ class VoterPopulation:
                 return pick(self.accepted)
             case "reused id" if self.accepted:
                 earlier = pick(self.accepted)
-                body = orjson.loads(earlier.body) | {"count": earlier.count + 1}
-                return SimulatedVote("", earlier.participant, earlier.source, 0, orjson.dumps(body))
+                other: VoteMembers = {**earlier.members, "count": earlier.count + 1}
+                return SimulatedVote("", earlier.participant, earlier.source, 0, other)
             case "paid":
                 fan, count = self._random.randrange(max(1, self._voters // 4)), pick((1, 1, 2, 3, 5, 10))
                 return self._vote(kind, voter_id=f"voter-{fan}", source="c-paid", count=count)
@@ -103,8 +103,8 @@ class VoterPopulation:
         vote_id = f"{kind.replace(' ', '-')}-{self._drawn}"
         chosen = participant or self._random.choices(self._participants, self._weights)[0]
         self.ids.add(vote_id)
-        vote = {"vote_id": vote_id, "participant_key": chosen, "source": source, "count": count}
-        return SimulatedVote(vote_id, chosen, source, count, orjson.dumps(vote | members))
+        vote = VoteMembers(vote_id=vote_id, participant_key=chosen, source=source, count=count)
+        return SimulatedVote(vote_id, chosen, source, count, cast(VoteMembers, vote | members))
 
     def _drift(self) -> None:
         """Change the participants' popularity at random, so that the lead changes."""
@@ -138,17 +138,18 @@ class AcceptedResults:
     _votes: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
     """Times of the latest acceptances."""
 
-    def record_response(self, vote: SimulatedVote, status: int, code: str) -> bool:
-        """Record a final response; returns whether it accepts the vote."""
+    def record_outcome(self, vote: SimulatedVote, outcome: Accepted | Refused) -> None:
         self.in_doubt.pop(vote.vote_id, None)
-        if status not in (200, 201):
-            self.refusals[code] += 1
-            return False
-        self.first_answers += status == 201
-        self.replayed += status == 200
+        if isinstance(outcome, Refused):
+            self.refusals[outcome.code] += 1
+            return
+        self.first_answers += not outcome.is_replayed
+        self.replayed += outcome.is_replayed
         self.accepted.setdefault(vote.vote_id, vote)
         self._votes.append(time.monotonic())
-        return True
+
+    def record_retry(self, problem: Problem | None) -> None:
+        self.retries["no_answer" if problem is None else problem.code or f"http_{problem.status}"] += 1
 
     def record_doubt(self, vote: SimulatedVote) -> None:
         if vote.vote_id and vote.vote_id not in self.accepted:
@@ -181,21 +182,39 @@ def quantiles(values: Iterable[float]) -> tuple[float, float]:
 
 
 MOST_IN_FLIGHT: Final = 200
-JSON: Final = {"content-type": "application/json"}
+
+
+class TimedTransport(httpx.AsyncHTTPTransport):
+    """Measures the time of each response, in seconds."""
+
+    def __init__(self, times: deque[float]) -> None:
+        super().__init__(limits=httpx.Limits(max_connections=MOST_IN_FLIGHT + 20, max_keepalive_connections=50))
+        self._times = times
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        began = time.monotonic()
+        response = await super().handle_async_request(request)
+        self._times.append(time.monotonic() - began)
+        return response
+
+
+def voters_client(url: str, key: str, results: AcceptedResults) -> AsyncClient:
+    """Return the client of all voters: it sends a vote until it is answered."""
+    transport = TimedTransport(results.times)
+    return AsyncClient(url, key, patience_s=math.inf, retried=results.record_retry, transport=transport)
 
 
 @dataclass(slots=True)
 class VoterLoad:
     """Sends `rate` votes per second, with exponentially distributed pauses, while its context is open."""
 
-    client: httpx.AsyncClient
+    client: AsyncClient
     contest: str
     voters: VoterPopulation
     results: AcceptedResults
     rate: float
     _arrivals: asyncio.Task[None] = field(init=False)
     _in_flight: set[asyncio.Task[None]] = field(default_factory=set)
-    _give_up_at: float = float("inf")
     _sent: int = 0
     _began: float = field(default_factory=time.monotonic)
     _ended: float | None = None
@@ -217,9 +236,8 @@ class VoterLoad:
         """End the voting and wait at most `timeout_s` for the final responses; see `AcceptedResults.in_doubt`."""
         self._arrivals.cancel()
         self._ended = time.monotonic()
-        self._give_up_at = time.monotonic() + timeout_s
         if self._in_flight:
-            await asyncio.wait(self._in_flight, timeout=timeout_s + 1)
+            await asyncio.wait(self._in_flight, timeout=timeout_s)
 
     async def _arrive(self) -> None:
         """Draw and send votes at random intervals; those missed during an outage are not made up for."""
@@ -235,33 +253,11 @@ class VoterLoad:
             task.add_done_callback(self._in_flight.discard)
 
     async def _cast(self, vote: SimulatedVote) -> None:
-        """Send the vote until it has a final response; until then, or if cancelled, it is in doubt."""
+        """Cast the vote; until it is answered, or if cancelled, it is in doubt."""
         self.results.record_doubt(vote)
-        while True:
-            pause_s, began = 0.5, time.monotonic()
-            try:
-                answer = await self.client.post(f"/contests/{self.contest}/votes", content=vote.body, headers=JSON)
-            except httpx.TransportError:
-                self.results.retries["no_answer"] += 1
-            else:
-                self.results.times.append(time.monotonic() - began)
-                if answer.status_code < 500 and answer.status_code != httpx.codes.TOO_MANY_REQUESTS:
-                    if self.results.record_response(vote, answer.status_code, _code(answer)):
-                        self.voters.accepted.append(vote)
-                    return
-                self.results.retries[_code(answer)] += 1
-                pause_s = min(5.0, max(0.1, float(answer.headers.get("retry-after", pause_s))))
-            pause_s *= random.uniform(1.0, 1.5)  # noqa: S311
-            if time.monotonic() + pause_s > self._give_up_at:
-                return
-            await asyncio.sleep(pause_s)
-
-
-def _code(answer: httpx.Response) -> str:
-    """Return the problem's code, or `http_<status>` without one."""
-    if answer.is_success:
-        return ""
-    try:
-        return str(orjson.loads(answer.content)["code"])
-    except (ValueError, KeyError, TypeError):
-        return f"http_{answer.status_code}"
+        outcome = await self.client.vote(self.contest, **vote.members)
+        if isinstance(outcome, Undecided):
+            return
+        self.results.record_outcome(vote, outcome)
+        if isinstance(outcome, Accepted):
+            self.voters.accepted.append(vote)
