@@ -17,7 +17,7 @@ FORMAT: Final = 1
 class CertificatePart(BaseModel):
     """Base of the parts: times are microseconds since 1970 UTC, hashes are in hex."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 class Votes(CertificatePart):

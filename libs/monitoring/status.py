@@ -20,7 +20,7 @@ SUMMED: Final = (
     "pending", "fenced", "duplicates", "overruled",
 )  # fmt: skip
 FURTHEST_LAST: Final = (State.BROKEN, State.OTHER_LAYOUT, State.BUILDING, State.FOLLOWING, State.KEPT)
-DOCUMENTED: Final = ConfigDict(extra="forbid", json_schema_serialization_defaults_required=True)
+DOCUMENTED: Final = ConfigDict(extra="forbid", json_schema_serialization_defaults_required=True, defer_build=True)
 
 
 def moment(milliseconds: int | None) -> str | None:
