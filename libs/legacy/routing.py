@@ -26,7 +26,8 @@ from libs.legacy.participants import name_brands
 from libs.legacy.translator import JsonSchema, Parameters, Translator, page
 from libs.tally.errors import NotFound, TallyError, ViewsUnavailable
 from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.web.documents.openapi import LEGACY_ANSWERS, DescribedRoute, Schema, needs, parameter
+from libs.web.documents.described_route import DescribedRoute
+from libs.web.documents.openapi import LEGACY_ANSWERS, Schema, needs, parameter
 from libs.web.door.auth import Authenticator, require
 from libs.web.server.http_service import Complete
 

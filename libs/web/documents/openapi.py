@@ -1,10 +1,9 @@
 """Building blocks of the OpenAPI document for all routers; `openapi_document.py` assembles it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final
 
-from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode
 
@@ -134,29 +133,6 @@ LEGACY_ERROR: Final[Schema] = {
         }
     },
 }
-
-
-class DescribedRoute(APIRoute):
-    """Adds what `describe` returns to its operation when the document is built.
-
-    JSON schemas of models, and what contains them, take a large part of a gateway's start if they are built then.
-    """
-
-    def __init__(
-        self,
-        path: str,
-        endpoint: Callable[..., Any],
-        *,
-        describe: Callable[[], Schema] | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(path, endpoint, **options)
-        self._describe = describe
-
-    def complete_description(self) -> None:
-        """Add the rest of the operation."""
-        if self._describe is not None:
-            self.openapi_extra = (self.openapi_extra or {}) | self._describe()
 
 
 def needs(permission: str) -> Schema:

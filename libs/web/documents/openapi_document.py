@@ -11,13 +11,13 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
+from libs.web.documents.described_route import DescribedRoute
 from libs.web.documents.docs_pages import DOCUMENT
 from libs.web.documents.openapi import (
     CODES,
     COMPONENT,
     MAX_BYTES,
     PERMISSION,
-    DescribedRoute,
     Schema,
     limit_answers,
     problem,

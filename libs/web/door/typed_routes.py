@@ -15,7 +15,8 @@ from starlette.responses import Response
 
 from libs.contracts.catalogue_events import ApiKey
 from libs.contracts.validation import checked, explained
-from libs.web.documents.openapi import DescribedRoute, Schema, needs, patch_body, takes
+from libs.web.documents.described_route import DescribedRoute
+from libs.web.documents.openapi import Schema, needs, patch_body, takes
 from libs.web.door.auth import Authenticator, require
 from libs.web.door.request_parsing import read_object
 

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from libs.web.documents.openapi import DescribedRoute
+from libs.web.documents.described_route import DescribedRoute
 from libs.web.server.hot_requests import AsgiRequest, Handler
 
 Serve = Callable[[Scope, Receive, Send], Awaitable[None]]
