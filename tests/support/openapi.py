@@ -4,6 +4,7 @@ YAML; what fits is on one line. The operations of the legacy test environment ar
 production under another base path.
 """
 
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,12 +18,15 @@ WIDTH: Final = 110
 PRODUCTION, TEST = "/legacy/", "/legacy-test/"
 
 
+@cache
 def read_tracked(path: Path = OPENAPI) -> dict[str, Any]:
+    """Return a document, parsed once in a process: callers do not change it."""
     return yaml.load(path.read_bytes(), yaml.CSafeLoader)
 
 
 def write_tracked(document: dict[str, Any], path: Path = OPENAPI) -> None:
     path.write_text(yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2 * WIDTH))
+    read_tracked.cache_clear()
 
 
 def without_test_environment(document: dict[str, Any]) -> dict[str, Any]:
