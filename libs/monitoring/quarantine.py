@@ -4,19 +4,34 @@ Decisions are stored in the object store, so that they outlive every view. Like 
 part of a backup.
 """
 
-from collections.abc import Collection
-from dataclasses import asdict, dataclass
-from typing import Final
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
+from typing import Any, Final
 
 import orjson
+from aiokafka import ConsumerRecord
 
+from libs.contracts.catalogue_events import catalogue_codec
+from libs.contracts.codec import Codec, Undecodable, vote_codec
 from libs.contracts.log_records import Position
+from libs.contracts.ndjson_codec import HIDDEN
+from libs.contracts.purchase_events import purchases_codec
+from libs.deployment.deployment import Deployment
 from libs.storage.object_store import Store
 from libs.tally.errors import TallyError
-from libs.views.generations.generations import Generations
+from libs.tally.time_conversion import timestamp
+from libs.views.generations.generations import Generations, ProjectionName
 from libs.views.valkey.client import Valkey
+from libs.views.votes.votes_apply_items import POISON, UNKNOWN, fold_item
 
 PREFIX: Final = "quarantine"
+CODECS: Final[dict[ProjectionName, Codec[Any]]] = {
+    ProjectionName.PURCHASES: purchases_codec,
+    ProjectionName.CATALOGUE: catalogue_codec,
+    ProjectionName.TEST: catalogue_codec,
+}
 PAGE: Final = 500
 """Approximate number of quarantined records read by one call."""
 
@@ -107,3 +122,119 @@ async def reasons_of(valkey: Valkey, views: Generations, partition: int, generat
 
 def _rows(views: Generations, partition: int, generation: int) -> str:
     return f"{views.base(partition)}:g{generation}:quarantine"
+
+
+class CouldBeProcessed(TallyError):
+    """The record cannot be dropped: the next replay processes it."""
+
+    code = "conflict"
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A record that could not be processed, the reason, and the decision never to process it (None: undecided)."""
+
+    topic: ProjectionName
+    partition: int
+    position: Position = field(metadata=HIDDEN)
+    """Position of the view, with the id of its log."""
+    reason: str
+    drop: Drop | None = field(metadata=HIDDEN)
+    record: "ConsumerRecord[bytes, bytes]" = field(metadata=HIDDEN)
+
+    @property
+    def offset(self) -> int:
+        return int(self.record.offset)
+
+    @property
+    def appended(self) -> str:
+        return timestamp(self.record.timestamp * 1000) or ""
+
+    @property
+    def size(self) -> int:
+        return len(self.value())
+
+    @property
+    def dropped(self) -> dict[str, str | None] | None:
+        return None if self.drop is None else {"at": self.drop.dropped_at, "reason": self.drop.reason}
+
+    def value(self) -> bytes:
+        return self.record.value or b""
+
+    def where(self) -> str:
+        """Return topic, partition and offset, as arguments of the commands."""
+        return f"{self.topic} {self.partition} {self.offset}"
+
+    def reason_now(self) -> str | None:
+        """Decode the record again, and return why this version cannot process it either; None if it can."""
+        if self.topic is ProjectionName.VOTES:
+            kind, *rest = fold_item(vote_codec.decode(self.value()), self.record.offset, self.record.timestamp)
+            return str(rest[-1]) if kind in (POISON, UNKNOWN) else None
+        event = CODECS[self.topic].decode(self.value())
+        return event.reason if isinstance(event, Undecodable) else None
+
+    def require_unprocessable(self) -> None:
+        """Raise `CouldBeProcessed` if nobody has dropped the record and this version can process it."""
+        if self.drop is None and self.reason_now() is None:
+            raise CouldBeProcessed(
+                f"This version can process {self.where()}, so the next replay will process it. "
+                f"`tally quarantine retry --topic {self.topic}` processes it now."
+            )
+
+    async def dropped_for(self, reason: str | None, store: Store) -> "Quarantined":
+        """Decide now never to process the record. Raises as `keep`."""
+        decision = Drop(
+            topic=self.record.topic,
+            partition=self.partition,
+            offset=self.offset,
+            log_id=self.position.log_id,
+            sha256=sha256(self.value()).hexdigest(),
+            quarantined_for=self.reason,
+            dropped_at=timestamp(time.time_ns() // 1000) or "",
+            reason=reason,
+        )
+        return replace(self, drop=await keep(store, decision))
+
+
+async def read_quarantined(
+    deployment: Deployment, only: ProjectionName | None, partition: int | None = None, offset: int | None = None
+) -> list[Quarantined]:
+    """Return the live views' quarantined records, including dropped ones, joined with those of the log.
+
+    Raises `LogUnavailable`, `ViewsUnavailable` and `StorageUnavailable`.
+    """
+    deployment.progress.begin("Reading the log", None)
+    found, reader = [], deployment.reader
+    for topic, views in deployment.projections.items():
+        for number in views.topic.numbers:
+            if only not in (None, topic) or partition not in (None, number):
+                continue
+            live = (await views.read(number)).live
+            reasons = await reasons_of(deployment.valkey, views, number, live.number)
+            wanted = sorted(at for at in reasons if offset in (None, at))
+            if not wanted or live.position is None:
+                continue
+            drops = await dropped(deployment.store, views.topic.name, number, live.position)
+            for at in wanted:
+                record = await reader.whole_record(views.topic.name, number, at)
+                found.append(Quarantined(topic, number, live.position, reasons[at], drops.get(at), record))
+                deployment.progress.advance(1)
+    return found
+
+
+def to_rebuild(processable: Iterable[Quarantined]) -> tuple[dict[ProjectionName, set[int]], list[Quarantined]]:
+    """Return the partitions to rebuild, by topic, and the dropped records that prevent rebuilding others.
+
+    To be rebuilt are those with an undecided record and without a dropped one: that would be processed, too.
+    """
+    records = list(processable)
+    wanted = dict.fromkeys((record.topic, record.partition) for record in records if record.drop is None)
+    forbidding = [
+        record for record in records if record.drop is not None and (record.topic, record.partition) in wanted
+    ]
+    forbidden = {(record.topic, record.partition) for record in forbidding}
+    partitions: dict[ProjectionName, set[int]] = {}
+    for topic, partition in wanted:
+        if (topic, partition) not in forbidden:
+            partitions.setdefault(topic, set()).add(partition)
+    return partitions, forbidding

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
+from libs.audit.sealed_contest import ServedLog
 from libs.certificates.builder import Batches
 from libs.certificates.service import LEAVES
 from libs.local_stack.supervisor import Supervisor
 from libs.storage.object_store import open_store
-from services.cli.commands.certificate import ServedLog
 from services.cli.deployment_discovery import find_addresses
 from tests.support import commands
 from tests.support.commands import run

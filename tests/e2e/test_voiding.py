@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from libs.audit.recount import VoidEvent
+from libs.audit.voiding import append
 from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
 from libs.tally.errors import LogUnavailable
 from services.cli.commands import void as void_command
-from services.cli.commands.void import append
 from tests.support.commands import tally, tally_json
 from tests.support.eventually import eventually
 from tests.support.purchases_over_http import becomes, purchase, refund, send, wait_for_paid_votes

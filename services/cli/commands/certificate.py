@@ -2,81 +2,26 @@
 verifies certificates, and proves that a vote is included in one.
 """
 
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass
-from functools import partial
 from inspect import getsource
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from typer import Argument, BadParameter, Option
 
-from libs.audit.log_fold import SLICE, slices, without_gc
-from libs.backup.manifest import ImportRefused, read_complete, records_of
-from libs.catalogue.contests.closing_record import Correction, Seal, closing_of, corrections, reopened_of, seal_of
-from libs.catalogue.errors import NotClosed, NotSealed
-from libs.catalogue.records import RecordService
-from libs.catalogue.resource_table import CONTESTS
-from libs.catalogue.schemas.base import Document
+from libs.audit.log_fold import without_gc
+from libs.audit.sealed_contest import SealableContest, ServedLog, differences_from
+from libs.backup.exported_log import ExportedLog
+from libs.catalogue.contests.closing_record import Correction, seal_of
+from libs.catalogue.errors import NotSealed
 from libs.certificates import verifier
-from libs.certificates.builder import Batches, CertifiedLog, Sealing
-from libs.certificates.merkle_proofs import problems, proof_of, root_of
-from libs.certificates.service import SealingService, load, load_leaves, save, save_leaves
-from libs.contracts.certificates import Certificate, Proof, differences
-from libs.contracts.topics import Log, Topic, catalogue_topic
-from libs.deployment.deployment import Deployment, Progress
-from libs.tally.errors import TallyError
+from libs.certificates.merkle_proofs import problems
+from libs.contracts.certificates import Certificate, Proof
+from libs.deployment.deployment import Deployment
 from libs.tally.time_conversion import timestamp
 from services.cli.command_decorator import ContestKey, Execute, command, command_group, named, read_titles
 from services.cli.output import Block, ExitCode, Result, Rows, plural
-
-
-@dataclass(frozen=True, slots=True)
-class SealableContest:
-    """A contest, the account that owns it, and the service that seals it."""
-
-    deployment: Deployment
-    contest: str
-    account: str
-    records: RecordService
-    sealer: SealingService
-
-    @classmethod
-    async def find(cls, deployment: Deployment, contest: str) -> "SealableContest":
-        """Raises `NotFound`, and as `Deployment.check`."""
-        account = await deployment.catalogue.owner_of(contest)
-        records = await deployment.catalogue.record_service()
-        sealer = SealingService(records, deployment.vote_views, deployment.votes, account)
-        return cls(deployment, contest, account, records, sealer)
-
-    async def document(self) -> Document:
-        return (await self.records.get(CONTESTS, self.account, self.contest)).document
-
-    async def certificate(self, seq: int | None = None) -> Certificate:
-        """Return the certificate of closing `seq`, by default the latest sealed one.
-
-        Raises `NotSealed`, and as `load`.
-        """
-        document = await self.document()
-        closing = closing_of(document)
-        latest = reopened_of(document) if closing is None else closing.seq
-        for number in range(latest, 0, -1) if seq is None else [seq]:
-            found = await load(self.deployment.store, self.contest, number)
-            if found is not None:
-                return found
-        raise NotSealed(f"Closing {seq} was never sealed." if seq else "The contest was never sealed.")
-
-    async def corrections(self) -> list[Correction]:
-        """Return the titles that were changed after the closing in force."""
-        return corrections(await self.deployment.catalogue.views.contest_config(self.account, self.contest))
-
-    async def sealing(self, seq: int) -> Sealing:
-        """Return the computation of closing `seq` from the log."""
-        return await Sealing.open(ServedLog(self.deployment), self.account, self.contest, seq)
 
 
 def certificate_text(certificate: Certificate, corrections: Sequence[Correction]) -> Iterator[Block]:
@@ -121,64 +66,6 @@ def _change(correction: Correction) -> str:
     return f"{'has the order' if correction.member == 'running_order' else 'is'} {after} (before: {before})"
 
 
-class ServedLog:
-    """Reads the log from the servers, each partition up to its end offset at the time of the call."""
-
-    def __init__(self, deployment: Deployment) -> None:
-        self._reader = deployment.reader
-        self._votes = deployment.votes
-        self._catalogue = deployment.catalogue.topic
-
-    def topic_from(self, first: int) -> Topic:
-        return self._votes.topic_from(first)
-
-    async def size(self) -> int:
-        return sum((await self._reader.end_offsets(self._votes.name, self._votes.numbers)).values())
-
-    def catalogue(self, account: str) -> Batches:
-        return self._records(self._catalogue, self._catalogue.partition_of(account))
-
-    def votes(self, partition: int) -> Batches:
-        return self._records(self._votes, partition)
-
-    async def _records(self, topic: Log, partition: int) -> Batches:
-        ends = await self._reader.end_offsets(topic.name, [partition])
-        async with aclosing(slices(self._reader, topic, partition, 0, ends[partition])) as pieces:
-            async for records in pieces:
-                yield records
-
-
-class ExportedLog:
-    """Reads the log from a directory of NDJSON files, which preserve the records' values byte for byte."""
-
-    def __init__(self, directory: Path) -> None:
-        """Raises `ImportRefused` unless `directory` holds a complete export."""
-        self._directory = directory
-        self._manifest = read_complete(directory)
-
-    def topic_from(self, first: int) -> Topic:
-        return self._manifest.votes.topic_from(first)
-
-    async def size(self) -> int:
-        return sum(part.end for part in self._manifest.parts if part.kind == "votes")
-
-    def catalogue(self, account: str) -> Batches:
-        return self._records("catalogue", catalogue_topic("").partition_of(account))
-
-    def votes(self, partition: int) -> Batches:
-        return self._records("votes", partition)
-
-    async def _records(self, kind: str, partition: int) -> Batches:
-        """Yield the records of one file. Raises `ImportRefused`."""
-        part = next(part for part in self._manifest.parts if (part.kind, part.partition) == (kind, partition))
-        records = records_of(self._directory, part)
-        try:
-            while piece := list(islice(records, SLICE)):
-                yield piece
-        except OSError as error:
-            raise ImportRefused(f"{part.file} cannot be read: {error.strerror}.") from None
-
-
 M = TypeVar("M", bound=BaseModel)
 MOST_SHOWN = 30
 
@@ -213,7 +100,7 @@ async def verify(
     given = _read(file, Certificate, "FILE")
     log = ServedLog(deployment) if export is None else ExportedLog(export)
     with without_gc():
-        found = await _find_problems(given, log, deployment.progress)
+        found = await differences_from(log, given, deployment.progress)
     of = {"contest_key": given.contest_key, "title": given.title, "seq": given.seq, "sha256": given.sha256}
     votes = given.result.count
     fits = f"The certificate matches the log: {plural(votes, 'vote')}, sha256 {given.sha256}."
@@ -241,7 +128,7 @@ async def prove(
     found = await SealableContest.find(deployment, contest)
     certificate = await found.certificate(seq)
     with without_gc():
-        proof = await _prove(found, certificate, receipt, deployment.progress)
+        proof = await found.prove(certificate, receipt)
     line = proof.model_dump_json()
     if out is None:
         return Result(line.encode(), [line])
@@ -294,14 +181,10 @@ async def seal(deployment: Deployment, contest: ContestKey, execute: Execute = F
         text = [f"Contest {titles}: external sources may still report: {', '.join(reporting)}."]
         return Result.change(members, text, False, "", "end this now and seal the resulting counts")
     await found.sealer.final(contest, closing)
-    deployment.progress.begin("Reading the log", await ServedLog(deployment).size())
-    keep = partial(save_leaves, deployment.store, contest, closing.seq) if execute else None
     with without_gc():
-        certificate = await (await found.sealing(closing.seq)).certify(deployment.progress.advance, keep)
+        certificate = await found.certify(closing.seq, keeps=execute)
     if execute:
-        # The certificate first, so that every sealed contest has one.
-        await save(deployment.store, certificate)
-        await found.sealer.seal(contest, Seal(certificate.seq, certificate.sha256, time.time_ns() // 1000))
+        await found.seal(certificate)
     corrections = await found.corrections()
     members |= {"reporting": [], "certificate": certificate, "corrections": corrections}
     return Result.change(members, certificate_text(certificate, corrections), execute, "Sealed.", "seal it")
@@ -319,48 +202,6 @@ async def unseal(deployment: Deployment, contest: ContestKey, execute: Execute =
     members = {"contest_key": contest, "title": titles.title, "seq": seal.seq, "sha256": seal.sha256}
     text = [f"Contest {titles}, closing {seal.seq}, sealed as {seal.sha256}."]
     return Result.change(members, text, execute, "Unsealed; the certificate is kept.", "unseal it")
-
-
-async def _find_problems(given: Certificate, log: CertifiedLog, progress: Progress) -> list[str]:
-    """List the problems of the file itself and its differences from the log."""
-    found = [] if given.is_whole else ["/sha256: is not that of the certificate's contents: the file was changed"]
-    progress.begin("Reading the log", await log.size())
-    try:
-        sealing = await Sealing.open(log, given.decision.account, given.contest_key, given.seq)
-        return found + differences(given, await sealing.certify(progress.advance))
-    except NotClosed as error:
-        return [*found, error.message]
-
-
-async def _prove(contest: SealableContest, certificate: Certificate, receipt: str, progress: Progress) -> Proof:
-    """Find the receipt's vote and build its proof. Raises `LogDiffers` and `NotInSet`."""
-    sealing: Sealing | None = None
-    for sealed in certificate.partitions:
-        leaves = await load_leaves(contest.deployment.store, certificate, sealed)
-        if leaves is None:
-            if sealing is None:
-                progress.begin("Reading the log", await ServedLog(contest.deployment).size())
-                sealing = await contest.sealing(certificate.seq)
-            leaves = await sealing.leaves(sealed.partition, progress.advance)
-        if root_of([leaf.hash for leaf in leaves]).hex() != sealed.root:
-            raise LogDiffers(
-                f"Partition {sealed.partition} of the log differs from the sealed one: "
-                "`tally certificate verify` lists the differences."
-            )
-        proof = proof_of(certificate, sealed.partition, leaves, receipt)
-        if proof is not None:
-            return proof
-    raise NotInSet(
-        "No vote with this receipt is in the sealed set: it was too late, or belongs to another contest."
-    )
-
-
-class LogDiffers(TallyError):
-    """The log holds other records than those that were sealed."""
-
-
-class NotInSet(TallyError):
-    """No vote in the sealed set has this receipt."""
 
 
 def _became(became: str) -> str:
