@@ -380,6 +380,21 @@ async def test_a_page_that_is_opened_in_an_outage_comes_back(api: Api, visitor: 
     await expect(page.locator("#trouble")).to_be_hidden()
 
 
+async def test_an_accepted_vote_is_said_at_once_though_nothing_can_be_read(api: Api, visitor: Visitor) -> None:
+    contest = await song(api)
+    page = await visitor.open(f"/?contest={contest.key}")
+    await expect(page.locator("#left")).to_have_text("You have 2 votes left.")
+
+    async def lose(route: Route) -> None:
+        await (route.abort() if route.request.method == "GET" else route.continue_())
+
+    await page.route("**/contests/**", lose)
+    await press(page, "Vote for Nine Rivers")
+    note = page.locator("#participants li", has_text="Nine Rivers").locator(".note")
+    await expect(note).to_have_text("Voted ✓")
+    await expect(page.locator("#own li")).to_have_count(0)
+
+
 async def test_a_vote_tapped_in_an_outage_is_kept_over_a_reload_and_sent(api: Api, visitor: Visitor) -> None:
     """The page comes back by itself, with the vote and what was read after it."""
     contest = await song(api)

@@ -35,7 +35,7 @@ def check_wheel(wheel: Path) -> None:
         metadata = message_from_bytes(archive.read(next(name for name in names if name.endswith("/METADATA"))))
     description = str(metadata.get_payload())
     assert "tallykeeper_charts/uPlot.iife.js" in names
-    assert "libs/views/votes/01_records.lua" in names
+    assert {"libs/views/votes/01_records.lua", "libs/client/tallykeeper.js"} <= {*names}
     assert not [name for name in names if name.startswith(("tests", "deploy"))]
     assert "# Tallykeeper" in description
     links = [part.partition(")")[0] for part in description.split("](")[1:]]
