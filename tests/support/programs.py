@@ -60,10 +60,11 @@ def _of_mac(name: str) -> str:
 CHROMIUM: Final = Program(
     "Chromium, Chrome or Edge",
     (
-        *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge"),
+        *("chromium-headless-shell", "chromium", "chromium-browser"),
+        *("google-chrome", "google-chrome-stable", "microsoft-edge"),
         *map(_of_mac, ("Google Chrome", "Chromium", "Microsoft Edge")),
     ),
-    package="chromium",
+    package="chromium-headless-shell",
     remedy="uv run playwright install --with-deps chromium",
     installer=(sys.executable, "-m", "playwright", "install", "chromium"),
 )
