@@ -22,11 +22,17 @@ from tests.support.cpu_time import CpuTime
 from tests.support.failure_list import list_failures
 from tests.support.marks import add_marks, check_is_not_pure
 from tests.support.programs import Programs, list_left_out, must_be_complete
-from tests.support.shared_servers import Kind, SharedServers, shared_servers, stop_servers, use_given_servers
+from tests.support.servers.shared_servers import (
+    Kind,
+    SharedServers,
+    shared_servers,
+    stop_servers,
+    use_given_servers,
+)
 from tests.support.workers import FileScheduling, number_of_workers, slow_files_first
 
 if TYPE_CHECKING:
-    from tests.support.secured import Secured
+    from tests.support.servers.secured import Secured
 
 # No deadlines: the machine may be busy. Tests with their own number of examples scale it
 # (support/hypothesis_examples.py).
@@ -151,7 +157,7 @@ def secured(request: pytest.FixtureRequest) -> Iterator[Secured | None]:
     if not os.environ.get("TALLY_TESTS_SECURED"):
         yield None
         return
-    from tests.support.secured import Certificates, Secured, environment  # noqa: PLC0415 (only if needed)
+    from tests.support.servers.secured import Certificates, Secured, environment  # noqa: PLC0415 (only if needed)
 
     shared: SharedServers = request.getfixturevalue("shared")
     certificates = Certificates(Path(shared.certificates))

@@ -29,11 +29,11 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Silence
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
-from tests.support.deployments import FEW_PARTITIONS
+from tests.support.clients.http_clients import http_client
+from tests.support.clients.voting import Api, running
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
+from tests.support.servers.deployments import FEW_PARTITIONS
 from tests.support.traced import ROOT, Call, package
-from tests.support.voting import Api, running
 
 IDLE_S: Final = 10.0
 """Time in which all that services do by the clock alone is seen."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.support.backtracking_matcher import Matcher, TooManySteps, hostile_texts
+from tests.support.models.backtracking_matcher import Matcher, TooManySteps, hostile_texts
 
 ROOT = Path(__file__).parents[1]
 FUNCTIONS = {"compile", "match", "fullmatch", "search", "findall", "finditer", "split", "sub", "subn"}

@@ -6,8 +6,8 @@
 | vote id, phase, limits, renewal | `reserve_one` in `votes/05_reservations.lua` | `voter_ledger.py`, `08_*.lua` |
 | limit of an address | `votes/04_addresses.lua`, advisory | - |
 
-`tests/support/reference_admission.py` decides all of them in one function, and random votes are compared with it.
-No clock, no randomness, no input or output.
+`tests/support/models/reference_admission.py` decides all of them in one function, and random votes are
+compared with it. No clock, no randomness, no input or output.
 """
 
 from collections.abc import Iterable, Iterator

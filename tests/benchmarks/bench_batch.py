@@ -26,7 +26,7 @@ from tests.benchmarks.figures import EQUAL
 from tests.benchmarks.load import SETTLE_S
 from tests.benchmarks.measurement import OURS, Goal, Measurement, Party, Run, Scale
 from tests.benchmarks.stack import whole_service
-from tests.support.voting import Contest, new_id, running
+from tests.support.clients.voting import Contest, new_id, running
 
 BATCH = 1_000
 CLIENTS = 8

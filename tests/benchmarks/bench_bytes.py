@@ -18,7 +18,7 @@ from tests.benchmarks.figures import ANSWER, APPEND_ONLY_FILE, FROM_VALKEY, LOG,
 from tests.benchmarks.load import weighed
 from tests.benchmarks.measurement import OURS, Measurement, Party, Run, Scale
 from tests.benchmarks.stack import whole_service
-from tests.support.voting import Contest, running
+from tests.support.clients.voting import Contest, running
 
 CONNECTIONS = 256
 

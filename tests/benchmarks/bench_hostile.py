@@ -18,7 +18,7 @@ from tests.benchmarks.alone import alone
 from tests.benchmarks.hostile_clients import KINDS
 from tests.benchmarks.measurement import OURS, Goal, Measurement, Party, Run, Scale
 from tests.benchmarks.stack import whole_service
-from tests.support.voting import Contest
+from tests.support.clients.voting import Contest
 
 QUIET: Final = "no hostile connections"
 CLIENTS: Final = 8

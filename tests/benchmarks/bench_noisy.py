@@ -16,9 +16,9 @@ from tests.benchmarks.alone import alone
 from tests.benchmarks.bench_hostile import cast
 from tests.benchmarks.measurement import OURS, Goal, Measurement, Party, Run, Scale
 from tests.benchmarks.stack import whole_service
-from tests.support.http_clients import http_client
-from tests.support.noisy_account import noise
-from tests.support.stack_keys import new_key
+from tests.support.clients.http_clients import http_client
+from tests.support.clients.noisy_account import noise
+from tests.support.clients.stack_keys import new_key
 
 QUIET: Final = "no noisy account"
 GOAL: Final = 0.334

@@ -19,7 +19,7 @@ from tests.benchmarks.listeners import Listeners
 from tests.benchmarks.load import weighed
 from tests.benchmarks.measurement import OURS, Goal, Measurement, Party, Run, Scale
 from tests.benchmarks.stack import further_gateway, whole_service
-from tests.support.voting import Api, running
+from tests.support.clients.voting import Api, running
 
 PARTITIONS: Final = (16, 64, 256)
 CLIENTS: Final = (64, 256)

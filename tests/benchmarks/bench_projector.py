@@ -35,7 +35,7 @@ from tests.benchmarks.cpu import CpuMeter
 from tests.benchmarks.measurement import OURS, Measurement, Party, Run
 from tests.benchmarks.stack import own_servers
 from tests.benchmarks.votes_log import contest_name, produce
-from tests.support.vote_views import VoteViews
+from tests.support.clients.vote_views import VoteViews
 
 NAMESPACE = "bench"
 PARTS = "projector", "Valkey", "Kafka"

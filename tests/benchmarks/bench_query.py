@@ -17,7 +17,7 @@ from tests.benchmarks.alone import alone
 from tests.benchmarks.load import Load, weighed
 from tests.benchmarks.measurement import OURS, Goal, Measurement, Party, Run, Scale
 from tests.benchmarks.stack import uvicorn, whole_service
-from tests.support.voting import Api, Contest, new_id, running
+from tests.support.clients.voting import Api, Contest, new_id, running
 
 SCRIPT = """
 function request()

@@ -20,7 +20,7 @@ from tests.benchmarks.alone import alone
 from tests.benchmarks.bench_projector import fold_all
 from tests.benchmarks.measurement import OURS, Goal, Measurement, Party, Run, Scale
 from tests.benchmarks.stack import whole_service
-from tests.support.voting import Contest, new_id, running
+from tests.support.clients.voting import Contest, new_id, running
 
 LIVE, ALONE = "live fold", "one process"
 BATCH = 1_000

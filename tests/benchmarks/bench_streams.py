@@ -26,8 +26,8 @@ from tests.benchmarks.listeners import Listeners
 from tests.benchmarks.measurement import OURS, Goal, Measurement, Missing, Party, Run, Scale
 from tests.benchmarks.peers.environments import Unavailable, script
 from tests.benchmarks.stack import START_S, further_gateway, listens, process, whole_service
+from tests.support.clients.voting import running
 from tests.support.eventually import eventually
-from tests.support.voting import running
 
 PARTICIPANTS = 20
 SSE, BARE = "sse-starlette", "bare sockets"

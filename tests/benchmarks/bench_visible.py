@@ -10,7 +10,7 @@ import time
 from tests.benchmarks.alone import alone
 from tests.benchmarks.measurement import OURS, Goal, Measurement, Party, Run, Scale
 from tests.benchmarks.stack import whole_service
-from tests.support.voting import Contest, running
+from tests.support.clients.voting import Contest, running
 
 POLLING_GOAL_MS = 15.0
 

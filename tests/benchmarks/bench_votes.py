@@ -23,7 +23,7 @@ from tests.benchmarks.figures import EQUAL
 from tests.benchmarks.load import Load, weighed
 from tests.benchmarks.measurement import OURS, Goal, Measurement, Party, Run, Scale, Size
 from tests.benchmarks.stack import further_gateway, process, uvicorn, whole_service
-from tests.support.voting import Api, running
+from tests.support.clients.voting import Api, running
 
 SCRIPT = """
 local n, base, participants = 0, 0, {{{participants}}}

@@ -20,8 +20,8 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Silence
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
+from tests.support.clients.voting import Api
 from tests.support.eventually import eventually
-from tests.support.voting import Api
 
 START_S = 240.0
 """Time to start for a server: longer than on a quiet machine."""

@@ -11,13 +11,13 @@ from playwright.async_api import Browser, Page, Request, async_playwright, expec
 
 from libs.local_stack.servers import Servers
 from libs.local_stack.supervisor import Supervisor
-from tests.support.browser_contexts import Contexts
-from tests.support.browser_types import ARGUMENTS, LAPTOP, Issue, Visit
-from tests.support.catalogue import Catalogue, open_catalogue
-from tests.support.own_stack import open_own_stack
+from tests.support.builders.catalogue import Catalogue, open_catalogue
+from tests.support.clients.browser_contexts import Contexts
+from tests.support.clients.browser_types import ARGUMENTS, LAPTOP, Issue, Visit
+from tests.support.clients.stack_keys import development_client, new_key
+from tests.support.clients.voting import Api
 from tests.support.programs import CHROMIUM, Programs
-from tests.support.stack_keys import development_client, new_key
-from tests.support.voting import Api
+from tests.support.servers.own_stack import open_own_stack
 
 expect.set_options(timeout=20_000)
 """A page takes several seconds to load while other tests use all processors."""

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from playwright.async_api import Locator, Page
 
-from tests.support.browser_types import Visit
-from tests.support.network_traffic import Traffic
-from tests.support.voting import Contest
+from tests.support.clients.browser_types import Visit
+from tests.support.clients.network_traffic import Traffic
+from tests.support.clients.voting import Contest
 
 HALL: Final = (1920, 1080)
 SOON_MS: Final = 60_000

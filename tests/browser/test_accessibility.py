@@ -10,10 +10,10 @@ import pytest
 from playwright.async_api import expect
 
 from tests.browser.contest_pages import IN_SIGHT, picture
-from tests.support.browser_types import Visit
+from tests.support.clients.browser_types import Visit
+from tests.support.clients.soundness import SIZES, is_sound
+from tests.support.clients.voting import Api, running
 from tests.support.eventually import eventually
-from tests.support.soundness import SIZES, is_sound
-from tests.support.voting import Api, running
 
 pytestmark = pytest.mark.slow
 

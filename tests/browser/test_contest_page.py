@@ -10,11 +10,11 @@ from playwright.async_api import Page, expect
 from libs.catalogue.api_keys import find_key, revoke_key
 from libs.local_stack.supervisor import Supervisor
 from tests.browser.contest_pages import SOON_MS, lead, names, page_of, press, row, saved
-from tests.support.browser_types import Issue, Visit
-from tests.support.catalogue import Catalogue
-from tests.support.retried import final_answer
-from tests.support.sources import Source
-from tests.support.voting import Api, Contest, hours_from_now, running
+from tests.support.builders.catalogue import Catalogue
+from tests.support.clients.browser_types import Issue, Visit
+from tests.support.clients.retried import final_answer
+from tests.support.clients.sources import Source
+from tests.support.clients.voting import Api, Contest, hours_from_now, running
 
 pytestmark = pytest.mark.slow
 

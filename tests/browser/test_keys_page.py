@@ -6,9 +6,9 @@ from playwright.async_api import expect
 
 from libs.local_stack.supervisor import Supervisor
 from tests.browser.contest_pages import press
-from tests.support.browser_types import Issue, Visit
+from tests.support.clients.browser_types import Issue, Visit
+from tests.support.clients.soundness import SIZES, is_sound
 from tests.support.eventually import eventually
-from tests.support.soundness import SIZES, is_sound
 
 pytestmark = pytest.mark.slow
 PATH = "/dashboard/keys"

@@ -9,10 +9,10 @@ from playwright.async_api import Locator, Page, Route, expect
 
 from libs.catalogue.api_keys import find_key, revoke_key
 from libs.local_stack.supervisor import Supervisor
-from tests.support.browser_types import Issue, Visit
-from tests.support.catalogue import Catalogue
+from tests.support.builders.catalogue import Catalogue
+from tests.support.clients.browser_types import Issue, Visit
+from tests.support.clients.voting import Api, hours_from_now, running
 from tests.support.eventually import eventually
-from tests.support.voting import Api, hours_from_now, running
 
 
 async def test_a_user_who_is_not_logged_in_is_asked_for_a_key(

@@ -13,8 +13,8 @@ from libs.local_stack.supervisor import Supervisor
 from libs.views.generations.generations import ProjectionName, projections_of
 from libs.views.valkey.function_loading import open_valkey
 from tests.browser.contest_pages import SOON_MS
-from tests.support.browser_types import Issue, Visit
-from tests.support.soundness import SIZES, is_sound
+from tests.support.clients.browser_types import Issue, Visit
+from tests.support.clients.soundness import SIZES, is_sound
 
 PATH = "/dashboard/operations"
 

@@ -13,12 +13,12 @@ from libs.local_stack.supervisor import Supervisor
 from services.cli.voting_page.server import serve_voting_page
 from services.query.show_board import POINTS
 from tests.browser.contest_pages import WHOLE, page_of, picture, press, recorded, wall_of
-from tests.support.browser_contexts import Contexts
-from tests.support.browser_types import Issue, Visit
-from tests.support.commands import tally, tally_json
-from tests.support.network_traffic import Traffic, contains
-from tests.support.soundness import SIZES
-from tests.support.voting import Api, Contest, hours_from_now, running
+from tests.support.clients.browser_contexts import Contexts
+from tests.support.clients.browser_types import Issue, Visit
+from tests.support.clients.commands import tally, tally_json
+from tests.support.clients.network_traffic import Traffic, contains
+from tests.support.clients.soundness import SIZES
+from tests.support.clients.voting import Api, Contest, hours_from_now, running
 
 pytestmark = pytest.mark.slow
 

@@ -9,10 +9,10 @@ import pytest
 from playwright.async_api import Page, Route, expect
 
 from tests.browser.contest_pages import press
-from tests.support.browser_types import Visit
+from tests.support.clients.browser_types import Visit
+from tests.support.clients.soundness import is_sound
+from tests.support.clients.voting import Api, Contest, hours_from_now, running
 from tests.support.eventually import eventually
-from tests.support.soundness import is_sound
-from tests.support.voting import Api, Contest, hours_from_now, running
 
 pytestmark = pytest.mark.slow
 SECOND_HALF_PAST_TWO = "2027-10-31T01:30:00.123456Z"

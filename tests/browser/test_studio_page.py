@@ -9,11 +9,11 @@ from playwright.async_api import FilePayload, Locator, Page, Route, expect
 
 from tests.browser.contest_pages import picture as picture_of
 from tests.browser.contest_pages import press, saved
-from tests.support.browser_types import Visit
+from tests.support.builders.pictures import picture
+from tests.support.clients.browser_types import Visit
+from tests.support.clients.soundness import SIZES, is_sound
+from tests.support.clients.voting import Api, Contest, hours_from_now, running
 from tests.support.eventually import eventually
-from tests.support.pictures import picture
-from tests.support.soundness import SIZES, is_sound
-from tests.support.voting import Api, Contest, hours_from_now, running
 
 pytestmark = pytest.mark.slow
 NEW = "/dashboard/new"

@@ -16,11 +16,11 @@ from playwright.async_api import Page, Request, Route, expect
 from libs.local_stack.supervisor import Supervisor
 from services.cli.voting_page.server import serve_voting_page
 from tests.browser.contest_pages import press
-from tests.support.browser_contexts import Contexts
-from tests.support.browser_types import NO_LOOPBACK
+from tests.support.clients.browser_contexts import Contexts
+from tests.support.clients.browser_types import NO_LOOPBACK
+from tests.support.clients.soundness import SIZES, is_sound
+from tests.support.clients.voting import Api, Contest, hours_from_now, running
 from tests.support.eventually import eventually
-from tests.support.soundness import SIZES, is_sound
-from tests.support.voting import Api, Contest, hours_from_now, running
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]

@@ -10,9 +10,9 @@ from PIL import Image, ImageChops
 from playwright.async_api import Page, expect
 
 from tests.browser.contest_pages import HALL, WHOLE, lead, page_of, picture, press, wall_of
-from tests.support.browser_types import Visit
+from tests.support.clients.browser_types import Visit
+from tests.support.clients.voting import Api, Contest, hours_from_now, running
 from tests.support.eventually import eventually
-from tests.support.voting import Api, Contest, hours_from_now, running
 
 pytestmark = pytest.mark.slow
 

@@ -8,9 +8,9 @@ from playwright.async_api import Page, expect
 
 from libs.local_stack.supervisor import Supervisor
 from tests.browser.contest_pages import IN_SIGHT, lead, names, page_of, picture, press, recorded, wall_of
-from tests.support.browser_types import Issue, Visit
+from tests.support.clients.browser_types import Issue, Visit
+from tests.support.clients.voting import Api, running
 from tests.support.eventually import eventually
-from tests.support.voting import Api, running
 
 pytestmark = pytest.mark.slow
 

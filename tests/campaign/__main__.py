@@ -28,7 +28,7 @@ from tests.campaign.report import notes, table
 from tests.campaign.stage import TOPOLOGIES, open_stage
 from tests.campaign.trade import open_trade
 from tests.simulation.faults import Streams
-from tests.support.http_clients import http_client
+from tests.support.clients.http_clients import http_client
 
 TIMEOUT_S = 20.0
 

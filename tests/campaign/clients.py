@@ -12,8 +12,8 @@ import httpx
 
 from tests.campaign.oracle import ENDED, IP_LIMIT, LIMITS, Oracle, Poll, Rule, Vote
 from tests.simulation.faults import Streams
+from tests.support.clients.voting import Api, code, hours_from_now, running
 from tests.support.eventually import DEADLINE_S
-from tests.support.voting import Api, code, hours_from_now, running
 
 SEATS: Final = 20
 """Voters who vote at the same time."""

@@ -20,8 +20,8 @@ from typing import Any, Final
 from services.cli.output import ExitCode
 from tests.campaign.clients import MOST, Crowd, open_poll
 from tests.campaign.oracle import LIMITS
+from tests.support.clients.voting import hours_from_now, running
 from tests.support.eventually import eventually
-from tests.support.voting import hours_from_now, running
 
 COMMANDER: Final = -3
 PROJECTIONS: Final = "votes", "votes", "votes", "catalogue", "purchases"

@@ -11,8 +11,8 @@ import httpx
 from tests.campaign.alarms import Alarms
 from tests.campaign.clients import Crowd
 from tests.campaign.oracle import Poll, judge_addresses, judge_counts, judge_voter
+from tests.support.clients.retried import final_answer
 from tests.support.eventually import eventually
-from tests.support.retried import final_answer
 
 AT_ONCE: Final = 8
 SETTLE_S: Final = 300.0

@@ -22,9 +22,9 @@ from tests.campaign.power import power_cut
 from tests.campaign.preload import obstacle
 from tests.campaign.stage import KINDS, Stage
 from tests.campaign.storms import DEAF, IDLE, SLOW, Request, deaf_stream, idle, slow_body, storm
+from tests.support.clients.noisy_account import noise
+from tests.support.clients.stack_keys import development_client
 from tests.support.eventually import eventually
-from tests.support.noisy_account import noise
-from tests.support.stack_keys import development_client
 
 SET_BACK_S: Final = 3.0
 

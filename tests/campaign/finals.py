@@ -17,10 +17,10 @@ import httpx
 from tests.campaign.clients import Crowd
 from tests.campaign.commands import Commands
 from tests.campaign.oracle import LIMITS, Poll, Rule, Vote
+from tests.support.clients.http_clients import http_client
+from tests.support.clients.retried import final_answer
+from tests.support.clients.voting import Api, hours_from_now, running
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
-from tests.support.retried import final_answer
-from tests.support.voting import Api, hours_from_now, running
 
 HOST: Final = -4
 """Seat of the host of these contests."""

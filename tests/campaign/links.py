@@ -7,7 +7,7 @@ from random import Random
 from typing import Final
 
 from tests.campaign.stage import Stage
-from tests.support.network import Break, Pace, Rule, delayed, held, lossy, slow
+from tests.support.servers.network import Break, Pace, Rule, delayed, held, lossy, slow
 
 DELAY_S: Final = 1.0
 LOST: Final = 0.3

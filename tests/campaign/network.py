@@ -21,7 +21,7 @@ from libs.local_stack.service_process import PARTS, ServiceProcess
 from libs.local_stack.supervisor import Supervisor
 from libs.local_stack.valkey import NativeValkey
 from libs.storage.private_files import own_directory, remembered_secret, write_private
-from tests.support.network import Network, open_network
+from tests.support.servers.network import Network, open_network
 
 LISTENER: Final = "MEMBERS"
 """Name of the brokers' listener for services and for one another."""

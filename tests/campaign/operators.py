@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tests.campaign.clients import Crowd
 from tests.campaign.oracle import Rule
-from tests.support.voting import hours_from_now
+from tests.support.clients.voting import hours_from_now
 
 OPERATOR: Final = -1
 """Seat of the operators."""

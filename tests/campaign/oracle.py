@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from libs.views.votes.address_counters import TAKE_S
-from tests.support.voting import Contest, moment
+from tests.support.clients.voting import Contest, moment
 
 ACCEPTED: Final = frozenset({200, 201})
 LIMITS: Final = frozenset({"participant_limit_reached", "contest_limit_reached"})

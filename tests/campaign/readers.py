@@ -10,8 +10,8 @@ import httpx
 
 from tests.campaign.clients import Crowd
 from tests.campaign.oracle import Poll
+from tests.support.clients.retried import final_answer
 from tests.support.eventually import eventually
-from tests.support.retried import final_answer
 
 PAUSE_S: Final = 0.5
 CONNECTED_S: Final = 45.0

@@ -25,10 +25,10 @@ from tests.campaign.clients import Crowd
 from tests.campaign.evidence import needed
 from tests.campaign.network import StackNetwork, open_stack_network
 from tests.campaign.preload import Page, Preload, preloaded
-from tests.support.deployments import FEW_PARTITIONS
-from tests.support.stack_keys import new_key
-from tests.support.stack_members import Members
-from tests.support.versions import changed_copy
+from tests.support.clients.stack_keys import new_key
+from tests.support.servers.deployments import FEW_PARTITIONS
+from tests.support.servers.stack_members import Members
+from tests.support.servers.versions import changed_copy
 
 TOPOLOGIES: Final[Mapping[str, Mapping[str, Any]]] = {
     "single": {},
@@ -190,4 +190,4 @@ def replace_link(link: Path, target: Path) -> None:
 def with_version(part: ServiceProcess, version: Path) -> ServiceProcess:
     """Return the service with the Valkey functions to which `version` leads when it starts."""
     *before, _, _, module = part.command  # python -P -m module
-    return replace(part, command=(*before, "-m", "tests.support.run_version", str(version), module))
+    return replace(part, command=(*before, "-m", "tests.support.servers.run_version", str(version), module))

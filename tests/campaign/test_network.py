@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.network import LOOPBACK, Break, Network, Rule, delayed, held, lossy, open_network, slow
+from tests.support.servers.network import LOOPBACK, Break, Network, Rule, delayed, held, lossy, open_network, slow
 
 ME, SERVER = ("me",), ("server",)
 

@@ -11,8 +11,8 @@ from tests.campaign.oracle import IP_LIMIT, Oracle, Poll, Rule, Vote, judge_addr
 from tests.campaign.plan import plan
 from tests.campaign.stage import TOPOLOGIES
 from tests.simulation.faults import Streams
-from tests.support.http_clients import http_client
-from tests.support.voting import Contest
+from tests.support.clients.http_clients import http_client
+from tests.support.clients.voting import Contest
 
 ANSWER = {"vote_id": "1", "accepted_at": "now"}
 

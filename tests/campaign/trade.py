@@ -7,10 +7,10 @@ from random import Random
 from typing import Any, Final
 
 from tests.campaign.clients import Crowd
+from tests.support.clients.purchases_over_http import PURCHASES, becomes, purchase, wait_for_paid_votes
+from tests.support.clients.sources import Source
+from tests.support.clients.voting import Api, Contest, hours_from_now, new_id
 from tests.support.eventually import eventually
-from tests.support.purchases_over_http import PURCHASES, becomes, purchase, wait_for_paid_votes
-from tests.support.sources import Source
-from tests.support.voting import Api, Contest, hours_from_now, new_id
 
 TRADER: Final = -2
 """Seat of buyers and sources."""

@@ -12,7 +12,7 @@ from libs.catalogue.resource_table import RESOURCES
 from libs.contracts.limits import CONTEST_BYTES, KINDS, FreeFormLimit, Limit, ListLimit, TextLimit, record_bytes
 from libs.web.documents.openapi import MAX_BYTES
 from tests.support.generated_files import updated
-from tests.support.openapi import read_tracked
+from tests.support.models.openapi import read_tracked
 
 GUIDE: Final = Path(__file__).parents[2] / "deploy/guides/limits.md"
 BEGIN: Final = "## Texts\n"

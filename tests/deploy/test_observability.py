@@ -15,9 +15,9 @@ from libs.tally.voter_ledger import VoteStatus
 from libs.telemetry.metrics import OF_ALL, REGISTRY, ROWS, Metric
 from libs.views.generations.generations import State
 from libs.web.errors import METHODS, TABLE
-from tests.support.commands import command_tree
+from tests.support.clients.commands import command_tree
 from tests.support.generated_files import updated
-from tests.support.openapi import read_tracked
+from tests.support.models.openapi import read_tracked
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 HERE = DEPLOY / "observability"

@@ -18,7 +18,7 @@ from libs.web.door.request_parsing import read_body
 from libs.web.server.http_service import build_app
 from tests.deploy.proxies import CONFIGURATIONS, WEBSOCKETS_HAPROXY, WEBSOCKETS_NGINX, haproxy, nginx
 from tests.support.programs import Programs
-from tests.support.serving import Served, served
+from tests.support.servers.serving import Served, served
 
 Proxy = Callable[[Programs, Path, int], AbstractAsyncContextManager[int]]
 PROXIES: Final[dict[str, Proxy]] = {

@@ -24,9 +24,9 @@ from libs.views.valkey.function_loading import load_functions, open_valkey
 from libs.views.valkey.hash_tags import key_base
 from libs.views.valkey.settings import ValkeySettings
 from services.cli import bootstrap
-from tests.support.deployments import FEW_PARTITIONS
-from tests.support.secured import Secured, environment, secured_servers, terminator
-from tests.support.vote_views import VoteViews
+from tests.support.clients.vote_views import VoteViews
+from tests.support.servers.deployments import FEW_PARTITIONS
+from tests.support.servers.secured import Secured, environment, secured_servers, terminator
 
 NAMESPACE = "secured"
 

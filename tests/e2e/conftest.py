@@ -13,14 +13,14 @@ import pytest
 
 from libs.local_stack.servers import Servers
 from libs.local_stack.supervisor import Supervisor
-from tests.support.deployments import FEW_PARTITIONS
-from tests.support.http_clients import http_client
-from tests.support.own_stack import open_own_stack
-from tests.support.stack_keys import development_client
-from tests.support.voting import Api
+from tests.support.clients.http_clients import http_client
+from tests.support.clients.stack_keys import development_client
+from tests.support.clients.voting import Api
+from tests.support.servers.deployments import FEW_PARTITIONS
+from tests.support.servers.own_stack import open_own_stack
 
 if TYPE_CHECKING:
-    from tests.support.secured import Secured
+    from tests.support.servers.secured import Secured
 
 
 @pytest.fixture(scope="package")

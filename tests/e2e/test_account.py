@@ -5,9 +5,9 @@ from __future__ import annotations
 import httpx
 
 from libs.local_stack.supervisor import Supervisor
-from tests.support.pictures import picture
-from tests.support.stack_keys import client_with
-from tests.support.voting import Api, code, new_id
+from tests.support.builders.pictures import picture
+from tests.support.clients.stack_keys import client_with
+from tests.support.clients.voting import Api, code, new_id
 
 
 async def test_the_settings_of_a_new_account_are_its_defaults(stack: Supervisor) -> None:

@@ -24,10 +24,10 @@ from libs.catalogue.resource_table import CONTESTS, FEEDS, RESOURCES, VOTE_SOURC
 from libs.contracts import topics
 from libs.contracts.catalogue_events import Stored
 from libs.local_stack.supervisor import Supervisor
-from tests.support.catalogue import Catalogue, open_catalogue
-from tests.support.http_clients import http_client
-from tests.support.purchases_over_http import PURCHASES, purchase
-from tests.support.voting import Contest, new_id
+from tests.support.builders.catalogue import Catalogue, open_catalogue
+from tests.support.clients.http_clients import http_client
+from tests.support.clients.purchases_over_http import PURCHASES, purchase
+from tests.support.clients.voting import Contest, new_id
 
 OWN_KEYS: Final = ("/surveys/{survey_key}", "/api/users/{user_id}/purchases")
 """Names that mean another record in each account: tried only for their effect on the victim's."""

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from libs.local_stack.supervisor import Supervisor
-from tests.support.commands import command_tree, tally, tally_json
-from tests.support.http_clients import http_client
-from tests.support.purchases_over_http import PURCHASES, becomes, purchase
-from tests.support.sources import a_source
-from tests.support.stack_keys import development_client
-from tests.support.voting import Api, hours_from_now
+from tests.support.clients.commands import command_tree, tally, tally_json
+from tests.support.clients.http_clients import http_client
+from tests.support.clients.purchases_over_http import PURCHASES, becomes, purchase
+from tests.support.clients.sources import a_source
+from tests.support.clients.stack_keys import development_client
+from tests.support.clients.voting import Api, hours_from_now
 
 HOST = socket.gethostname()
 

@@ -20,13 +20,13 @@ import pytest
 from libs.local_stack.ports import free_ports
 from libs.local_stack.servers import Servers
 from tests.e2e.test_guides import GUIDES, blocks, succeeds
-from tests.support.commands import tally_json
+from tests.support.builders.pictures import picture
+from tests.support.clients.commands import tally_json
+from tests.support.clients.http_clients import http_client
+from tests.support.clients.stack_keys import development_client
+from tests.support.clients.voting import Api
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
-from tests.support.own_stack import open_own_stack
-from tests.support.pictures import picture
-from tests.support.stack_keys import development_client
-from tests.support.voting import Api
+from tests.support.servers.own_stack import open_own_stack
 
 pytestmark = [pytest.mark.slow, pytest.mark.stack]
 UP, CHECKS, IMPORT, SERVE, LAST_CHECKS = blocks(GUIDES / "restore.md")

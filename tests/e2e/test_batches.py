@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import orjson
 
-from tests.support.voting import Api, Contest, code
+from tests.support.clients.voting import Api, Contest, code
 
 
 async def batch(contest: Contest, votes: Sequence[object], **options: Any) -> httpx.Response:

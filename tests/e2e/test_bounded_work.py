@@ -22,13 +22,13 @@ from libs.local_stack.supervisor import Supervisor
 from services.cli.deployment_discovery import addresses_in
 from services.gateway.app import open_app
 from services.gateway.settings import Settings
-from tests.support.http_clients import http_client
+from tests.support.builders.worst_bodies import JSON, MARKS, Body, bodies_of, largest, most_bytes, unknown_members
+from tests.support.clients.http_clients import http_client
+from tests.support.clients.voting import Api, Contest
 from tests.support.loop_turns import LONGEST_S, Turns, slowness
-from tests.support.openapi import read_tracked, resolved
+from tests.support.models.openapi import read_tracked, resolved
 from tests.support.run_profile import by_profile
-from tests.support.serving import served_apart
-from tests.support.voting import Api, Contest
-from tests.support.worst_bodies import JSON, MARKS, Body, bodies_of, largest, most_bytes, unknown_members
+from tests.support.servers.serving import served_apart
 
 pytestmark = pytest.mark.slow
 ATTEMPTS: Final = 3

@@ -12,13 +12,13 @@ import pytest
 
 from libs.local_stack.supervisor import Supervisor
 from services.cli.deployment_discovery import find_addresses
-from tests.support.commands import printed, tally
-from tests.support.deployments import compare
+from tests.support.clients.commands import printed, tally
+from tests.support.clients.http_clients import http_client
+from tests.support.clients.retried import final_answer
+from tests.support.clients.voting import Api, Contest, code, hours_from_now, moment, new_id
 from tests.support.eventually import eventually
-from tests.support.frozen_process import stopped
-from tests.support.http_clients import http_client
-from tests.support.retried import final_answer
-from tests.support.voting import Api, Contest, code, hours_from_now, moment, new_id
+from tests.support.servers.deployments import compare
+from tests.support.servers.frozen_process import stopped
 
 pytestmark = pytest.mark.slow
 

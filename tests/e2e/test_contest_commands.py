@@ -5,10 +5,10 @@ import json
 import pytest
 
 from libs.local_stack.supervisor import Supervisor
-from tests.support.commands import tally, tally_json
+from tests.support.clients.commands import tally, tally_json
+from tests.support.clients.purchases_over_http import becomes, bought, refund
+from tests.support.clients.voting import Api, Contest, code, hours_from_now, new_id
 from tests.support.eventually import eventually
-from tests.support.purchases_over_http import becomes, bought, refund
-from tests.support.voting import Api, Contest, code, hours_from_now, new_id
 
 
 @pytest.mark.secured

@@ -12,9 +12,9 @@ import pytest
 from pydantic import BaseModel
 
 from libs.catalogue.schemas.contest import ContestConfig
+from tests.support.clients.http_clients import ok
+from tests.support.clients.voting import Api, Contest, code, hours_from_now, moment, running
 from tests.support.eventually import eventually
-from tests.support.http_clients import ok
-from tests.support.voting import Api, Contest, code, hours_from_now, moment, running
 
 Behaviour = Callable[[Api], Awaitable[None]]
 Vote = Callable[[Contest], Awaitable[httpx.Response]]

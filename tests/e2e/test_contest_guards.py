@@ -3,12 +3,12 @@
 import httpx
 
 from libs.local_stack.supervisor import Supervisor
-from tests.support.commands import tally_json
+from tests.support.clients.commands import tally_json
+from tests.support.clients.http_clients import http_client, ok
+from tests.support.clients.retried import final_answer
+from tests.support.clients.sources import a_source
+from tests.support.clients.voting import Api, Contest, code, hours_from_now
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client, ok
-from tests.support.retried import final_answer
-from tests.support.sources import a_source
-from tests.support.voting import Api, Contest, code, hours_from_now
 
 
 async def retype(contest: Contest, contest_type: str) -> httpx.Response:

@@ -18,12 +18,12 @@ from libs.local_stack.supervisor import Supervisor
 from libs.storage.object_store import open_store
 from libs.storage.secret_rings import SecretRing
 from libs.web.door.sessions import COOKIE, SECURE_COOKIE, SESSION_S, TICKET_S, Sessions
-from tests.support.commands import run, tally_json
+from tests.support.clients.commands import run, tally_json
+from tests.support.clients.http_clients import http_client
+from tests.support.clients.positions import HeldSecrets
+from tests.support.clients.stack_keys import new_key
+from tests.support.clients.voting import Api
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
-from tests.support.positions import HeldSecrets
-from tests.support.stack_keys import new_key
-from tests.support.voting import Api
 
 SESSION = "/dashboard/session"
 Issue = Callable[..., Awaitable[IssuedKey]]

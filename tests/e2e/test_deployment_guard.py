@@ -12,10 +12,10 @@ import pytest
 from libs.local_stack.supervisor import Supervisor
 from services.gateway.app import open_app
 from services.gateway.settings import Settings
+from tests.support.clients.stack_keys import development_client
+from tests.support.clients.voting import Api
 from tests.support.eventually import eventually
-from tests.support.serving import served
-from tests.support.stack_keys import development_client
-from tests.support.voting import Api
+from tests.support.servers.serving import served
 
 
 @asynccontextmanager

@@ -13,9 +13,9 @@ from libs.storage.object_store import open_store
 from libs.storage.secrets import contest_secret
 from libs.tally.errors import SecretErased
 from services.cli.deployment_discovery import find_addresses
-from tests.support.commands import tally, tally_json
+from tests.support.clients.commands import tally, tally_json
+from tests.support.clients.voting import Api, Contest, code, hours_from_now
 from tests.support.eventually import eventually
-from tests.support.voting import Api, Contest, code, hours_from_now
 
 GONE = (410, "gone")
 

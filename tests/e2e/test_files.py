@@ -13,11 +13,11 @@ import pytest
 
 from libs.local_stack.supervisor import Supervisor
 from libs.storage.object_store import environment_files
+from tests.support.builders.pictures import picture
+from tests.support.clients.retried import final_answer
+from tests.support.clients.stack_keys import new_key
+from tests.support.clients.voting import Api, code
 from tests.support.eventually import eventually
-from tests.support.pictures import picture
-from tests.support.retried import final_answer
-from tests.support.stack_keys import new_key
-from tests.support.voting import Api, code
 
 MIB = 1 << 20
 BODY = {"filename": "Füße.txt", "file_type": "text/plain", "file_extension": "txt"}

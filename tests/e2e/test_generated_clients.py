@@ -19,8 +19,8 @@ from libs.local_stack.errors import StackError
 from libs.local_stack.jars import JarStore, mirror
 from libs.local_stack.startup_report import Report
 from libs.local_stack.supervisor import Supervisor
+from tests.support.clients.voting import Api
 from tests.support.programs import MISSING, NODE, NPM, Programs, must_be_complete, not_to_be_had
-from tests.support.voting import Api
 
 pytestmark = [
     pytest.mark.slow,

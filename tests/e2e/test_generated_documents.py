@@ -17,8 +17,8 @@ from libs.local_stack.supervisor import Supervisor
 from libs.tally.contest import Phase
 from libs.tally.errors import LimitReached, LimitScope
 from libs.web.errors import Forbidden
-from tests.support.openapi import ASYNCAPI, read_tracked, resolved, without_test_environment, write_tracked
-from tests.support.voting import Api
+from tests.support.clients.voting import Api
+from tests.support.models.openapi import ASYNCAPI, read_tracked, resolved, without_test_environment, write_tracked
 
 DEFAULT_PARTITIONS = StackSettings.model_fields["partitions"].default
 

@@ -15,12 +15,12 @@ from libs.deployment.deployment import Deployment
 from libs.local_stack.servers import Servers
 from libs.local_stack.supervisor import Supervisor
 from services.cli.deployment_discovery import find_addresses
-from tests.support import commands
+from tests.support.clients import commands
+from tests.support.clients.positions import decoded
+from tests.support.clients.retried import final_answer
+from tests.support.clients.voting import Api, Contest, new_id
 from tests.support.eventually import eventually
-from tests.support.own_stack import open_own_stack
-from tests.support.positions import decoded
-from tests.support.retried import final_answer
-from tests.support.voting import Api, Contest, new_id
+from tests.support.servers.own_stack import open_own_stack
 
 pytestmark = pytest.mark.slow
 FIRST, LATER = 2, 3

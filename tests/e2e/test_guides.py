@@ -20,11 +20,11 @@ from libs.client import Client
 from libs.local_stack.servers import Servers
 from libs.local_stack.supervisor import Supervisor
 from services.cli.__main__ import PLACES, import_command
-from tests.support.commands import run as tally
+from tests.support.clients.commands import run as tally
+from tests.support.clients.voting import Api
 from tests.support.eventually import eventually
-from tests.support.own_stack import open_own_stack
 from tests.support.programs import CURL, Programs
-from tests.support.voting import Api
+from tests.support.servers.own_stack import open_own_stack
 
 ROOT = Path(__file__).parents[2]
 GUIDES = ROOT / "deploy" / "guides"

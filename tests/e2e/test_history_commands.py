@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from libs.local_stack.supervisor import Supervisor
-from tests.support.commands import tally, tally_json
+from tests.support.clients.commands import tally, tally_json
+from tests.support.clients.positions import decoded
+from tests.support.clients.sources import Source
+from tests.support.clients.voting import Api, Contest
 from tests.support.eventually import eventually
-from tests.support.positions import decoded
-from tests.support.sources import Source
-from tests.support.voting import Api, Contest
 
 
 async def counted(stack: Supervisor, contest: Contest, *arguments: str) -> dict[str, Any]:

@@ -6,9 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.purchases_over_http import PURCHASES, purchase, send
-from tests.support.sources import a_source
-from tests.support.voting import Api, code, new_id
+from tests.support.clients.purchases_over_http import PURCHASES, purchase, send
+from tests.support.clients.sources import a_source
+from tests.support.clients.voting import Api, code, new_id
 
 Prepared = tuple[str, dict[str, Any], dict[str, Any]]
 """A path, a body, and another one that would be taken at the same path."""

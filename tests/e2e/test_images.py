@@ -6,10 +6,10 @@ from contextlib import ExitStack
 import psutil
 
 from libs.local_stack.supervisor import Supervisor
-from tests.support.frozen_process import stopped
-from tests.support.http_clients import http_client
-from tests.support.pictures import encoded, halves, opened, picture
-from tests.support.voting import Api, code
+from tests.support.builders.pictures import encoded, halves, opened, picture
+from tests.support.clients.http_clients import http_client
+from tests.support.clients.voting import Api, code
+from tests.support.servers.frozen_process import stopped
 
 
 async def test_a_picture_is_there_for_voters_as_long_as_a_record_refers_to_it(api: Api, stack: Supervisor) -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from libs.local_stack.supervisor import Supervisor
 from tests.e2e.conftest import legacy_client
-from tests.support.http_clients import ok
-from tests.support.pictures import picture
-from tests.support.voting import Api, hours_from_now
+from tests.support.builders.pictures import picture
+from tests.support.clients.http_clients import ok
+from tests.support.clients.voting import Api, hours_from_now
 
 RUNNING = {"published": True, "start": hours_from_now(-1), "end": hours_from_now(24)}
 """Until long after a run that takes hours."""

@@ -13,8 +13,8 @@ from libs.catalogue.api_keys import PERMISSIONS
 from libs.contracts import topics
 from libs.local_stack.supervisor import Supervisor
 from tests.legacy_requests.request_file import Story, stories
-from tests.support.deployments import issue_key
 from tests.support.run_profile import is_long
+from tests.support.servers.deployments import issue_key
 
 STORIES: Final = stories()
 SHORTEST: Final = "brands"

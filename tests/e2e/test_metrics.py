@@ -13,12 +13,12 @@ from libs.local_stack.supervisor import Supervisor
 from libs.telemetry.metrics import REGISTRY
 from libs.web.errors import TABLE
 from tests.e2e.conftest import stack_of_the_run
+from tests.support.clients.metrics import Scrape, scrape
+from tests.support.clients.voting import Api, code, new_id, running
 from tests.support.eventually import eventually
-from tests.support.metrics import Scrape, scrape
-from tests.support.voting import Api, code, new_id, running
 
 if TYPE_CHECKING:
-    from tests.support.secured import Secured
+    from tests.support.servers.secured import Secured
 
 FOLDED = ("counted", "overruled", "removed", "replaced", "voided", "late")
 

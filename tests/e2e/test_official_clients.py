@@ -10,8 +10,8 @@ import pytest
 
 from libs.client import Accepted, ApiError, AsyncClient, Client, FileStore, Refused
 from libs.local_stack.supervisor import Supervisor
+from tests.support.clients.voting import Api, running
 from tests.support.programs import NODE, Programs
-from tests.support.voting import Api, running
 
 STORY = Path(__file__).parent / "official_clients" / "story.js"
 ONE = {"max_participant": 1, "max_contest": -1}

@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.clients.voting import Api, Contest, code
 from tests.support.eventually import eventually
-from tests.support.voting import Api, Contest, code
 
 
 async def read(contest: Contest, **headers: str) -> httpx.Response:

@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.purchases_over_http import PURCHASES, becomes, purchase, send, wait_for_paid_votes
-from tests.support.voting import Api, code, hours_from_now, moment, new_id
+from tests.support.clients.purchases_over_http import PURCHASES, becomes, purchase, send, wait_for_paid_votes
+from tests.support.clients.voting import Api, code, hours_from_now, moment, new_id
 
 
 def in_hours(hours: float) -> str:

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from libs.local_stack.supervisor import Supervisor
-from tests.support.eventually import eventually
-from tests.support.purchases_over_http import (
+from tests.support.clients.purchases_over_http import (
     PURCHASES,
     becomes,
     bought,
@@ -17,8 +16,9 @@ from tests.support.purchases_over_http import (
     send,
     wait_for_paid_votes,
 )
-from tests.support.stack_keys import client_with
-from tests.support.voting import Api, Contest, code, new_id, running
+from tests.support.clients.stack_keys import client_with
+from tests.support.clients.voting import Api, Contest, code, new_id, running
+from tests.support.eventually import eventually
 
 
 @pytest.mark.secured

@@ -7,8 +7,8 @@ import re
 import httpx
 import pytest
 
-from tests.support.openapi import read_tracked
-from tests.support.voting import Api, code
+from tests.support.clients.voting import Api, code
+from tests.support.models.openapi import read_tracked
 
 KEY = "x" * 24
 

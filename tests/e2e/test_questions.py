@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from libs.local_stack.supervisor import Supervisor
-from tests.support.commands import tally, tally_json
-from tests.support.voting import Api, Contest, hours_from_now
+from tests.support.clients.commands import tally, tally_json
+from tests.support.clients.voting import Api, Contest, hours_from_now
 
 BOTS = "203.0.113.7"
 

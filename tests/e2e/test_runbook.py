@@ -26,16 +26,16 @@ from libs.tally.events import VoteCast
 from libs.views.generations.generations import ProjectionName
 from libs.views.valkey.client import Valkey
 from services.cli.deployment_discovery import addresses_in
-from tests.support.commands import tally, tally_json
+from tests.support.clients.commands import tally, tally_json
+from tests.support.clients.purchases_over_http import becomes, bought, purchase, send
+from tests.support.clients.retried import final_answer
+from tests.support.clients.stack_keys import development_client
+from tests.support.clients.voting import Api, Contest, new_id
 from tests.support.eventually import eventually
-from tests.support.frozen_process import stopped
-from tests.support.own_stack import open_own_stack
 from tests.support.programs import FAKETIME, Programs
-from tests.support.purchases_over_http import becomes, bought, purchase, send
-from tests.support.retried import final_answer
-from tests.support.stack_keys import development_client
-from tests.support.versions import OTHER_LAYOUT, functions_of_another_version
-from tests.support.voting import Api, Contest, new_id
+from tests.support.servers.frozen_process import stopped
+from tests.support.servers.own_stack import open_own_stack
+from tests.support.servers.versions import OTHER_LAYOUT, functions_of_another_version
 
 pytestmark = pytest.mark.slow
 

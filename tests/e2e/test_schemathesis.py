@@ -17,8 +17,8 @@ import orjson
 import pytest
 
 from libs.local_stack.supervisor import Supervisor
+from tests.support.clients.stack_keys import new_key
 from tests.support.run_profile import by_profile, is_long
-from tests.support.stack_keys import new_key
 
 pytestmark = pytest.mark.slow
 

@@ -17,11 +17,11 @@ from libs.certificates.service import LEAVES
 from libs.local_stack.supervisor import Supervisor
 from libs.storage.object_store import open_store
 from services.cli.deployment_discovery import find_addresses
-from tests.support import commands
-from tests.support.commands import run
+from tests.support.clients import commands
+from tests.support.clients.commands import run
+from tests.support.clients.sources import Source, a_source
+from tests.support.clients.voting import Api, Contest, code, hours_from_now, running
 from tests.support.eventually import eventually
-from tests.support.sources import Source, a_source
-from tests.support.voting import Api, Contest, code, hours_from_now, running
 
 FIGURES = ("count", "unique_voter_count", "anonymous_voter_count")
 Tally = Callable[..., Awaitable[Result]]

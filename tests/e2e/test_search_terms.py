@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.http_clients import ok
-from tests.support.pictures import picture
-from tests.support.voting import Api
+from tests.support.builders.pictures import picture
+from tests.support.clients.http_clients import ok
+from tests.support.clients.voting import Api
 
 TIMES = {"start": "2026-05-01T18:00:00Z", "end": "2026-05-01T19:00:00Z"}
 Record = tuple[str, str, str]

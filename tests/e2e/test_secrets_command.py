@@ -8,9 +8,9 @@ from libs.local_stack.supervisor import Supervisor
 from libs.storage.object_store import open_store
 from libs.storage.secret_rings import read_ring
 from tests.e2e.test_audit import audit
-from tests.support.commands import tally, tally_json
-from tests.support.http_clients import http_client
-from tests.support.voting import Api
+from tests.support.clients.commands import tally, tally_json
+from tests.support.clients.http_clients import http_client
+from tests.support.clients.voting import Api
 
 PURPOSES = ("sessions", "receipts", "uploads", "positions", "links")
 RINGS = {"uploads": "upload addresses"}

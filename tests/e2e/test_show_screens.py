@@ -15,11 +15,11 @@ import pytest
 from libs.local_stack.supervisor import Supervisor
 from services.query.streams.routes import MOST_PER_LINK
 from tests.services.query.streams.stream_clients import EndOfStream, Event, Stream
+from tests.support.clients.http_clients import http_client, ok
+from tests.support.clients.network_traffic import contains
+from tests.support.clients.stack_keys import client_with
+from tests.support.clients.voting import Api, Contest, code, hours_from_now, running
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client, ok
-from tests.support.network_traffic import contains
-from tests.support.stack_keys import client_with
-from tests.support.voting import Api, Contest, code, hours_from_now, running
 
 SAVED = {
     "state": "live",

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from libs.local_stack.supervisor import Supervisor
-from tests.support.retried import final_answer
-from tests.support.sources import Source, a_source
-from tests.support.stack_keys import client_with
-from tests.support.voting import Api, code, new_id
+from tests.support.clients.retried import final_answer
+from tests.support.clients.sources import Source, a_source
+from tests.support.clients.stack_keys import client_with
+from tests.support.clients.voting import Api, code, new_id
 
 
 @pytest.mark.secured

@@ -3,9 +3,9 @@
 import pytest
 
 from libs.local_stack.supervisor import Supervisor
-from tests.support.commands import tally, tally_json
-from tests.support.sources import Source, a_source
-from tests.support.voting import Api
+from tests.support.clients.commands import tally, tally_json
+from tests.support.clients.sources import Source, a_source
+from tests.support.clients.voting import Api
 
 
 async def held(api: Api) -> Source:

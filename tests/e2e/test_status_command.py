@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from libs.local_stack.supervisor import Supervisor
-from tests.support.commands import tally, tally_json
+from tests.support.clients.commands import tally, tally_json
+from tests.support.clients.voting import Api
 from tests.support.eventually import eventually
-from tests.support.voting import Api
 
 
 @pytest.mark.secured

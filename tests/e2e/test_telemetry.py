@@ -13,16 +13,16 @@ import pytest
 from libs.contracts.topics import topics_of, votes_topic
 from libs.local_stack.servers import Servers
 from libs.local_stack.supervisor import Supervisor
+from tests.support.clients.http_clients import http_client
+from tests.support.clients.positions import position_tokens
+from tests.support.clients.stack_keys import development_client
+from tests.support.clients.voting import Api
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
-from tests.support.own_stack import open_own_stack
-from tests.support.positions import position_tokens
-from tests.support.stack_keys import development_client
-from tests.support.trace_collector import Collector, Span, open_collector
-from tests.support.voting import Api
+from tests.support.servers.own_stack import open_own_stack
+from tests.support.servers.trace_collector import Collector, Span, open_collector
 
 if TYPE_CHECKING:
-    from tests.support.secured import Secured
+    from tests.support.servers.secured import Secured
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from libs.local_stack.supervisor import Supervisor
-from tests.support.commands import run, tally
+from tests.support.clients.commands import run, tally
+from tests.support.clients.stack_keys import client_with
+from tests.support.clients.voting import Api, running
 from tests.support.eventually import eventually
-from tests.support.stack_keys import client_with
-from tests.support.voting import Api, running
 
 SCREENS = Path(__file__).parent / "screens"
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")

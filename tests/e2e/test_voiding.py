@@ -14,10 +14,10 @@ from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
 from libs.tally.errors import LogUnavailable
 from services.cli.commands import void as void_command
-from tests.support.commands import tally, tally_json
+from tests.support.clients.commands import tally, tally_json
+from tests.support.clients.purchases_over_http import becomes, purchase, refund, send, wait_for_paid_votes
+from tests.support.clients.voting import Api, Contest, code, hours_from_now
 from tests.support.eventually import eventually
-from tests.support.purchases_over_http import becomes, purchase, refund, send, wait_for_paid_votes
-from tests.support.voting import Api, Contest, code, hours_from_now
 
 BOTS = "203.0.113.7"
 

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 import httpx
 import pytest
 
+from tests.support.clients.voting import Api, Contest, code, hours_from_now, running
 from tests.support.eventually import eventually
-from tests.support.voting import Api, Contest, code, hours_from_now, running
 
 
 async def test_an_accepted_vote_is_counted_and_can_be_read_at_its_position(api: Api) -> None:

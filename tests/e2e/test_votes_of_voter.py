@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.support.clients.http_clients import ok
+from tests.support.clients.voting import Api, Contest, code, running
 from tests.support.eventually import eventually
-from tests.support.http_clients import ok
-from tests.support.voting import Api, Contest, code, running
 
 UNLIMITED = {"max_contest": -1, "max_participant": -1}
 

@@ -4,9 +4,9 @@ import httpx
 
 from libs.local_stack.supervisor import Supervisor
 from services.cli.voting_page.server import KEY_NAME, serve_voting_page
+from tests.support.clients.http_clients import http_client
+from tests.support.clients.voting import Api
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
-from tests.support.voting import Api
 
 
 async def keys_of_pages(api: Api) -> list[list[str]]:

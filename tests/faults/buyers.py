@@ -7,10 +7,10 @@ from typing import Any
 
 import httpx
 
+from tests.support.clients.purchases_over_http import PURCHASES, becomes, purchase, wait_for_paid_votes
+from tests.support.clients.retried import final_answer
+from tests.support.clients.voting import Contest, new_id
 from tests.support.eventually import eventually
-from tests.support.purchases_over_http import PURCHASES, becomes, purchase, wait_for_paid_votes
-from tests.support.retried import final_answer
-from tests.support.voting import Contest, new_id
 
 VOTES = 10
 """Votes of a purchase."""

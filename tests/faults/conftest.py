@@ -10,7 +10,7 @@ from _pytest.terminal import TerminalReporter
 
 from libs.local_stack.servers import Servers
 from libs.local_stack.supervisor import Supervisor
-from tests.support.own_stack import open_own_stack
+from tests.support.servers.own_stack import open_own_stack
 
 collect_ignore = ["test_killed_members.py"]
 """It starts a cluster of its own, eighteen processes: it runs with the tests of clusters, or if it is named."""

@@ -20,10 +20,10 @@ from libs.views.valkey.failover_settings import LAG, WRITE
 from libs.views.valkey.hash_tags import SLOTS, key_base, slot_of
 from services.cli import bootstrap
 from tests.faults.voters import Voters, a_limited_contest, settled, voting
+from tests.support.clients.stack_keys import development_client
 from tests.support.eventually import eventually
-from tests.support.network import Network, Rule, held, open_network
-from tests.support.stack_keys import development_client
-from tests.support.valkey_cluster import Cluster, Node, valkey_cluster
+from tests.support.servers.network import Network, Rule, held, open_network
+from tests.support.servers.valkey_cluster import Cluster, Node, valkey_cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.stack]
 

@@ -24,12 +24,12 @@ from services.cli.deployment_discovery import find_addresses
 from services.ingestion.vote_forms import voter_pseudonym
 from tests.faults.conftest import FIGURES
 from tests.faults.voters import Voters, a_limited_contest, settled, voting
-from tests.support.deployments import compare
+from tests.support.clients.stack_keys import development_client
 from tests.support.eventually import eventually
-from tests.support.frozen_process import stopped
 from tests.support.run_profile import by_profile
-from tests.support.stack_keys import development_client
-from tests.support.stack_members import Members
+from tests.support.servers.deployments import compare
+from tests.support.servers.frozen_process import stopped
+from tests.support.servers.stack_members import Members
 
 pytestmark = [pytest.mark.slow, pytest.mark.clustered]
 

@@ -13,12 +13,12 @@ from services.cli import bootstrap
 from services.cli.deployment_discovery import find_addresses
 from tests.faults.buyers import Buyers
 from tests.faults.voters import Voters, a_limited_contest, settled, voting
-from tests.support.deployments import FEW_PARTITIONS, compare, reconcile_logs
+from tests.support.clients.stack_keys import development_client
+from tests.support.clients.voting import Api
 from tests.support.eventually import eventually
-from tests.support.frozen_process import stopped
 from tests.support.run_profile import by_profile
-from tests.support.stack_keys import development_client
-from tests.support.voting import Api
+from tests.support.servers.deployments import FEW_PARTITIONS, compare, reconcile_logs
+from tests.support.servers.frozen_process import stopped
 
 pytestmark = pytest.mark.slow
 

@@ -18,11 +18,11 @@ from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
 from libs.views.generations.generations import Generation, ProjectionName, State
 from services.cli.deployment_discovery import find_addresses
-from tests.support.deployments import compare
+from tests.support.clients.stack_keys import development_client
+from tests.support.clients.voting import Api, Contest
 from tests.support.eventually import eventually
 from tests.support.run_profile import is_long
-from tests.support.stack_keys import development_client
-from tests.support.voting import Api, Contest
+from tests.support.servers.deployments import compare
 
 pytestmark = pytest.mark.slow
 

@@ -19,13 +19,13 @@ from libs.local_stack.supervisor import Supervisor
 from libs.views.valkey import function_libraries
 from services.cli.deployment_discovery import find_addresses
 from tests.faults.voters import Voters, a_limited_contest, settled, voting
-from tests.support import commands
-from tests.support.deployments import compare
+from tests.support.clients import commands
+from tests.support.clients.http_clients import http_client
+from tests.support.clients.stack_keys import development_client
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
 from tests.support.run_profile import by_profile
-from tests.support.stack_keys import development_client
-from tests.support.versions import LAYOUT, OTHER_LAYOUT, changed_copy, functions_of_another_version
+from tests.support.servers.deployments import compare
+from tests.support.servers.versions import LAYOUT, OTHER_LAYOUT, changed_copy, functions_of_another_version
 
 pytestmark = pytest.mark.slow
 
@@ -65,7 +65,7 @@ class Newer:
         await process.start()
 
     async def tally(self, *arguments: str) -> str:
-        command = sys.executable, "-m", "tests.support.run_version", str(self.sources), "services.cli"
+        command = sys.executable, "-m", "tests.support.servers.run_version", str(self.sources), "services.cli"
         process = await asyncio.create_subprocess_exec(
             *command, *arguments, cwd=ROOT, stdout=asyncio.subprocess.PIPE
         )
@@ -84,7 +84,7 @@ async def newer_version(stack: Supervisor, sources: Path) -> AsyncIterator[Newer
     }
     reaper, processes = Reaper(), dict[str, Process]()
     for name in ("projector", "gateway"):
-        command = sys.executable, "-m", "tests.support.run_version", str(sources), f"services.{name}"
+        command = sys.executable, "-m", "tests.support.servers.run_version", str(sources), f"services.{name}"
         log = stack.data_dir / "logs" / f"newer {name}.log"
         processes[name] = Process(
             f"newer {name}", command, reaper=reaper, log=log, cwd=ROOT, environment=environment

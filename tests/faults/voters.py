@@ -12,9 +12,9 @@ from itertools import count
 
 import httpx
 
+from tests.support.clients.retried import final_answer
+from tests.support.clients.voting import Api, Contest, code, new_id
 from tests.support.eventually import DEADLINE_S, eventually
-from tests.support.retried import final_answer
-from tests.support.voting import Api, Contest, code, new_id
 
 PAUSE_S = 0.1
 """Between two votes of a voter, so that the voters do not take all the CPU time."""

@@ -23,7 +23,7 @@ from typing import Any, Final
 import httpx
 import orjson
 
-from tests.support.pictures import picture
+from tests.support.builders.pictures import picture
 
 HERE: Final = Path(__file__).parent
 _NAMED: Final = re.compile(r"\{([^{}]+)\}")

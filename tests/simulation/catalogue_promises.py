@@ -25,7 +25,7 @@ from tests.simulation.observer import latest_clock, observe
 from tests.simulation.source_promises import check_source_marks, demand_source_marks
 from tests.simulation.virtual_loop import BEGIN_S
 from tests.simulation.world import World
-from tests.support.catalogue_model import Model
+from tests.support.models.catalogue_model import Model
 
 
 def check_catalogue(world: World) -> None:

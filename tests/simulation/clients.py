@@ -25,7 +25,7 @@ from tests.simulation.answers import TRY_AGAIN, Answer, Bought, Read, described,
 from tests.simulation.contests import PARTICIPANTS, PROBING, moment, participant_key, some_rules, some_vote
 from tests.simulation.deployment import ACCOUNT, Gateway
 from tests.simulation.virtual_loop import BEGIN_S, set_result
-from tests.support.builders import pseudonym
+from tests.support.builders.contests import pseudonym
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

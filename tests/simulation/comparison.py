@@ -8,7 +8,7 @@ from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.votes.ledger_export import export
 from libs.views.votes.reply_types import PartitionState
-from tests.support.vote_views import VoteViews
+from tests.support.clients.vote_views import VoteViews
 
 Table = dict[tuple[Any, ...], Any]
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from libs.tally.time_conversion import timestamp
 from libs.tally.vote_commands import CastVote
 from tests.simulation.virtual_loop import BEGIN_S
-from tests.support.builders import a_ballot, a_rating, a_vote, content_hash, pseudonym
+from tests.support.builders.contests import a_ballot, a_rating, a_vote, content_hash, pseudonym
 
 LONG_AGO: Final = "2020-01-01T00:00:00Z"
 MILLION: Final = 1_000_000

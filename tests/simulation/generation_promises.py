@@ -8,7 +8,7 @@ from tests.simulation.answers import demand
 from tests.simulation.comparison import described, described_view, differing
 from tests.simulation.deployment import NAMESPACE
 from tests.simulation.observer import observe
-from tests.support.vote_views import VoteViews
+from tests.support.clients.vote_views import VoteViews
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

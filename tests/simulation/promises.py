@@ -34,7 +34,7 @@ from tests.simulation.observer import observe
 from tests.simulation.source_promises import check_reports
 from tests.simulation.virtual_loop import BEGIN_S
 from tests.simulation.world import World
-from tests.support.vote_views import VoteViews
+from tests.support.clients.vote_views import VoteViews
 
 
 def unsettled_views(world: World) -> str:

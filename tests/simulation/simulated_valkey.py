@@ -21,7 +21,7 @@ from libs.views.valkey.hash_tags import SLOTS, slot_of
 from tests.simulation.faults import Streams
 from tests.simulation.memory_valkey import Backend, of_version
 from tests.simulation.virtual_loop import BEGIN_S, SimulatedProcess, VirtualLoop, set_result
-from tests.support.intercepted_valkey import plain_name
+from tests.support.clients.intercepted_valkey import plain_name
 
 if TYPE_CHECKING:
     from tests.simulation.deployment import Deployment

@@ -29,7 +29,7 @@ from tests.simulation.replays import Rebuild
 from tests.simulation.simulated_log import AppendFaults, Partition
 from tests.simulation.simulated_valkey import SimulatedServer
 from tests.simulation.virtual_loop import SimulatedProcess, set_result
-from tests.support.builders import a_ballot, a_rating, a_vote, content_hash, pseudonym
+from tests.support.builders.contests import a_ballot, a_rating, a_vote, content_hash, pseudonym
 
 CONTEST: Final = CONTESTS[0]
 MOMENT_S: Final = 7.0

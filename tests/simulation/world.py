@@ -34,7 +34,7 @@ from tests.simulation.replays import Rebuild
 from tests.simulation.scenarios import some_scenario
 from tests.simulation.simulated_valkey import SimulatedServer
 from tests.simulation.virtual_loop import BEGIN_S, SimulatedProcess, VirtualLoop
-from tests.support.vote_views import VoteViews
+from tests.support.clients.vote_views import VoteViews
 
 SETTLE_S: Final = 60.0
 """Time after the faults by which all has settled."""

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from tests.support.shared_servers import ended_cpu_s, used_cpu_s
+from tests.support.servers.shared_servers import ended_cpu_s, used_cpu_s
 
 SAMPLE_S: Final = 0.25
 OUTPUT: Final = "cpu_table"

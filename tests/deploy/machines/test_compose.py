@@ -16,8 +16,8 @@ from tests.deploy.machines import images
 from tests.deploy.machines.conftest import Row
 from tests.deploy.machines.machine import INSIDE, Machine
 from tests.deploy.machines.voting import voting
+from tests.support.clients.http_clients import http_client
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
 from tests.support.run_profile import by_profile
 
 pytestmark = pytest.mark.stack

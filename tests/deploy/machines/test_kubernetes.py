@@ -21,8 +21,8 @@ from tests.deploy.machines.kubernetes_node import FIXED, NODES, Kubernetes
 from tests.deploy.machines.machine import INSIDE, Machine
 from tests.deploy.machines.voting import voting
 from tests.faults.voters import Voters
+from tests.support.clients.http_clients import http_client
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
 
 pytestmark = pytest.mark.stack
 

@@ -12,9 +12,9 @@ import pytest
 from tests.deploy.machines import images
 from tests.deploy.machines.conftest import Row
 from tests.deploy.machines.machine import Machine
-from tests.support.retried import final_answer
-from tests.support.stack_keys import development_client
-from tests.support.voting import Api
+from tests.support.clients.retried import final_answer
+from tests.support.clients.stack_keys import development_client
+from tests.support.clients.voting import Api
 
 pytestmark = pytest.mark.stack
 

@@ -8,8 +8,8 @@ import pytest
 
 from libs.local_stack.supervisor import Supervisor
 from tests.e2e.current_api.records import Records
-from tests.support.pictures import picture
-from tests.support.stack_keys import development_client
+from tests.support.builders.pictures import picture
+from tests.support.clients.stack_keys import development_client
 
 
 @pytest.fixture(scope="module")

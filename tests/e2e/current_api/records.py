@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from tests.e2e.current_api.specification import FIELDS, ITEMS, PART, SERVER, Key, Kind
-from tests.support.http_clients import ok
+from tests.support.clients.http_clients import ok
 
 Document = dict[str, Any]
 Keys = Mapping[str, tuple[str, str]]

@@ -10,9 +10,9 @@ import pytest
 from libs.local_stack.supervisor import Supervisor
 from tests.e2e.current_api.records import Records
 from tests.e2e.current_api.specification import ENDPOINTS, FIELDS, READ_ONLY
-from tests.support.purchases_over_http import purchase, send
-from tests.support.stack_keys import client_with
-from tests.support.voting import Api, code, new_id
+from tests.support.clients.purchases_over_http import purchase, send
+from tests.support.clients.stack_keys import client_with
+from tests.support.clients.voting import Api, code, new_id
 
 ROWS = [(method, path) for methods, path in ENDPOINTS for method in methods.split(", ")]
 OPERATIONS = [(method, path) for method, path in ROWS if path != "<upload_url>"]

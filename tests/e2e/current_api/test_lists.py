@@ -8,10 +8,10 @@ import pytest
 
 from libs.local_stack.supervisor import Supervisor
 from tests.e2e.current_api.specification import ENDPOINTS
+from tests.support.clients.http_clients import ok
+from tests.support.clients.stack_keys import client_with
+from tests.support.clients.voting import Api, code, hours_from_now, running
 from tests.support.eventually import eventually
-from tests.support.http_clients import ok
-from tests.support.stack_keys import client_with
-from tests.support.voting import Api, code, hours_from_now, running
 
 READER = ("content:read", "results:read")
 LISTS = [path for method, path in ENDPOINTS if method == "GET" and "<" not in path]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.current_api.records import Records
-from tests.support.http_clients import ok
+from tests.support.clients.http_clients import ok
 
 TEN: dict[str, Any] = {"title": "Ten votes", "vote_count": 10}
 LONG_AGO = "2001-01-01T00:00:00.000000Z"

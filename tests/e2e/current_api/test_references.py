@@ -6,7 +6,7 @@ import pytest
 
 from tests.e2e.current_api.records import Records, leaves
 from tests.e2e.current_api.specification import FIELDS, Key
-from tests.support.voting import code
+from tests.support.clients.voting import code
 
 FIRM = [
     (resource, path, key)

@@ -4,8 +4,8 @@ import uuid
 
 from libs.local_stack.supervisor import Supervisor
 from tests.e2e.current_api.records import Records
-from tests.support.stack_keys import client_with
-from tests.support.voting import code
+from tests.support.clients.stack_keys import client_with
+from tests.support.clients.voting import code
 
 
 def an_address() -> str:

@@ -19,10 +19,10 @@ from libs.tally.events import ContestClosed, ContestReopened, Event, Fence
 from libs.tally.fold import ContestTally
 from libs.tally.sources import SourceTally
 from tests.libs.views.random_logs import logs
-from tests.support.builders import a_cast, a_removal, a_report, a_restore, a_void, pseudonym
-from tests.support.commands import run, use_deployment
-from tests.support.deployments import compare
-from tests.support.folded_log import FoldedLog, folded_log
+from tests.support.builders.contests import a_cast, a_removal, a_report, a_restore, a_void, pseudonym
+from tests.support.builders.folded_log import FoldedLog, folded_log
+from tests.support.clients.commands import run, use_deployment
+from tests.support.servers.deployments import compare
 
 NAMES = ("participant", "source", "outcomes")
 SMS = {"title": "Sms", "is_in_total": True, "mode": "cumulative", "retired": False, "registered": 1}

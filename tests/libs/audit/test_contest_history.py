@@ -16,7 +16,7 @@ from libs.tally.events import ContestClosed, ContestReopened, Event, SourceRepor
 from libs.tally.fold import ContestTally
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.views.random_logs import folded, is_poison, logs
-from tests.support.builders import a_cast, a_removal, a_restore, a_void
+from tests.support.builders.contests import a_cast, a_removal, a_restore, a_void
 
 CONTEST = "one"
 

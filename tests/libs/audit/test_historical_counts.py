@@ -12,8 +12,8 @@ from libs.kafka.reader import LogReader
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, LogCreated
 from libs.tally.fold import ContestTally
 from tests.libs.views.random_logs import a_log, folded
-from tests.support.builders import NOW, a_cast, a_contest, a_removal, a_report
-from tests.support.folded_log import FoldedLog, folded_log
+from tests.support.builders.contests import NOW, a_cast, a_contest, a_removal, a_report
+from tests.support.builders.folded_log import FoldedLog, folded_log
 
 PALETTE: list[Event | bytes] = [
     *(a_cast(voter=voter, contest="one") for voter in ("ann", "bob", "cid")),

@@ -16,7 +16,7 @@ from libs.tally.contest import UNLIMITED, Renewal
 from libs.tally.events import Event, Fence, VoteCast
 from libs.tally.fold import ContestTally
 from services.cli.vote_selection import MOST_ADDRESSES, units_of
-from tests.support.builders import NOW, a_cast, a_removal
+from tests.support.builders.contests import NOW, a_cast, a_removal
 from tests.support.hypothesis_examples import PROPERTY
 
 SECOND = 1_000_000

@@ -23,9 +23,9 @@ from libs.kafka.reader import LogReader
 from libs.storage.object_store import Store, open_store
 from libs.storage.secrets import account_secret, contest_secret, server_secret
 from libs.tally.events import ContestClosed, Event, Fence
-from tests.support.builders import NOW, a_cast, a_removal, a_report
-from tests.support.commands import environment, printed, run
-from tests.support.purchases_log import a_purchase, purchase_key
+from tests.support.builders.contests import NOW, a_cast, a_removal, a_report
+from tests.support.builders.purchases_log import a_purchase, purchase_key
+from tests.support.clients.commands import environment, printed, run
 
 PARTITIONS = 2
 ODD = [b"poison", b'{"two":\n"lines"}', b"\xff\xfe", b"", b'{"type": "unheard", "n": 1.50, "n": 2}', b" null "]

@@ -10,7 +10,7 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.contracts.ndjson_codec import to_line
 from libs.tally.events import Event, Fence, LogCreated, VoteCast
-from tests.support.builders import a_cast, a_removal
+from tests.support.builders.contests import a_cast, a_removal
 
 GUIDE: Final = Path(__file__).parents[3] / "deploy/guides/operator.md"
 PLACE: Final = "before-show"

@@ -12,7 +12,7 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.contracts.ndjson_codec import from_line, to_line
 from tests.libs.backup.filled_deployment import ODD, Site, complaint, edited, files_of
-from tests.support.builders import a_cast
+from tests.support.builders.contests import a_cast
 from tests.support.other_user import NOBODY, as_root
 
 

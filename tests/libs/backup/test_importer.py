@@ -21,11 +21,11 @@ from libs.tally.voter_ledger import VoteStatus
 from tests.libs.backup.filled_deployment import PARTITIONS, Site, complaint, edited
 from tests.libs.views.random_logs import POISON, UNFOLDABLE, a_log
 from tests.simulation.comparison import Table, described_view
-from tests.support.builders import a_cast, a_removal, a_report, a_void
-from tests.support.catalogue import open_catalogue
-from tests.support.deployments import compare
+from tests.support.builders.catalogue import open_catalogue
+from tests.support.builders.contests import a_cast, a_removal, a_report, a_void
+from tests.support.builders.folded_log import folded_log
 from tests.support.eventually import eventually
-from tests.support.folded_log import folded_log
+from tests.support.servers.deployments import compare
 
 
 @pytest.fixture(scope="module")

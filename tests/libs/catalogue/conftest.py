@@ -10,7 +10,7 @@ from libs.catalogue.resource_definition import Offer, Reference, Resource, Table
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
 from libs.catalogue.schemas.base import FreeForm, Record
 from libs.local_stack.servers import Servers
-from tests.support.catalogue import Catalogue, open_catalogue
+from tests.support.builders.catalogue import Catalogue, open_catalogue
 
 
 class Crate(Record):

@@ -14,7 +14,7 @@ from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.request_counters import KeyUses
-from tests.support.catalogue import Catalogue, open_catalogue
+from tests.support.builders.catalogue import Catalogue, open_catalogue
 from tests.support.eventually import eventually
 
 

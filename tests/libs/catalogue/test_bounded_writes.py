@@ -14,7 +14,7 @@ from libs.catalogue.resource_definition import Reference, Resource, Table
 from libs.contracts.catalogue_events import OutcomeKind, RecordCreated, RecordsWritten, Write
 from libs.contracts.validation import ValidationFailed
 from tests.libs.catalogue.conftest import CRATES, LABELS, TABLE, TAGS, Label
-from tests.support.catalogue import Catalogue
+from tests.support.builders.catalogue import Catalogue
 
 
 def test_a_record_offers_so_many_parts_at_most() -> None:

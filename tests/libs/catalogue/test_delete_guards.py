@@ -12,7 +12,7 @@ from libs.catalogue.schemas.contest import Participant
 from libs.contracts.catalogue_events import Stored
 from libs.tally.errors import ContestFinal
 from tests.libs.catalogue.conftest import TABLE
-from tests.support.catalogue import Catalogue
+from tests.support.builders.catalogue import Catalogue
 
 CONTESTS = TABLE["contests"]
 

@@ -12,7 +12,7 @@ from libs.legacy.feeds import key_of, split_key
 from libs.tally.errors import NotFound
 from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.views.catalogue.catalogue_views import Order
-from tests.support.hostile import mutated_text
+from tests.support.builders.hostile import mutated_text
 
 ORDERS: tuple[Order, ...] = ("created", "updated")
 PLACED: tuple[Order, ...] = (*ORDERS, "running_number", "sort_key")

@@ -7,7 +7,7 @@ from libs.catalogue.pagination import ListRequest
 from libs.contracts.catalogue_events import Stored
 from libs.tally.errors import NotFound
 from tests.libs.catalogue.conftest import TABLE
-from tests.support.catalogue import Catalogue
+from tests.support.builders.catalogue import Catalogue
 
 LARGE_BYTES = 60_000
 CONTESTS, PARTICIPANTS = TABLE["contests"], TABLE["participants"]

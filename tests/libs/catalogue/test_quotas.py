@@ -9,7 +9,7 @@ from libs.catalogue.records import Quota, RecordService
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
 from libs.contracts.catalogue_events import Stored
 from tests.libs.catalogue.conftest import CRATES, TABLE
-from tests.support.catalogue import Catalogue
+from tests.support.builders.catalogue import Catalogue
 
 
 def service(catalogue: Catalogue, **quota: int) -> RecordService:

@@ -11,7 +11,7 @@ from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import ValidationFailed
 from libs.tally.errors import NotFound
 from tests.libs.catalogue.conftest import CRATES, TABLE
-from tests.support.catalogue import Catalogue
+from tests.support.builders.catalogue import Catalogue
 
 CONTESTS, PARTICIPANTS = TABLE["contests"], TABLE["participants"]
 

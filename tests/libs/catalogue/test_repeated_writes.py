@@ -21,7 +21,7 @@ from libs.tally.errors import (
 )
 from tests.libs.catalogue.conftest import CRATES, TABLE
 from tests.libs.catalogue.test_record_service import CONTESTS
-from tests.support.catalogue import Catalogue
+from tests.support.builders.catalogue import Catalogue
 
 
 async def test_an_idempotency_key_makes_one_record_however_often_it_is_sent(

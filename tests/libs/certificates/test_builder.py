@@ -19,7 +19,7 @@ from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rati
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.certificates.in_memory_log import MARK, TV, changed, closing, made, receipted, recorded
 from tests.libs.views.random_logs import folded, logs
-from tests.support.builders import NOW, a_cast, a_removal, a_report, pseudonym
+from tests.support.builders.contests import NOW, a_cast, a_removal, a_report, pseudonym
 from tests.support.hypothesis_examples import examples
 
 

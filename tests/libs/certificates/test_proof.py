@@ -8,7 +8,7 @@ from libs.certificates.merkle_proofs import Leaf, problems, proof_of
 from libs.contracts.certificates import Certificate, Proof
 from libs.tally.events import VoteCast
 from tests.libs.certificates.in_memory_log import MARK, receipted, recorded
-from tests.support.builders import a_cast, a_removal, pseudonym
+from tests.support.builders.contests import a_cast, a_removal, pseudonym
 
 CASTS = [receipted(a_cast("ab"[at % 2], voter=f"voter {at}", vote_id=f"v{at}")) for at in range(9)]
 Sealed = tuple[Certificate, list[Leaf]]

@@ -46,7 +46,7 @@ from tests.libs.certificates.in_memory_log import (
     recorded,
 )
 from tests.libs.views.random_logs import logs
-from tests.support.builders import a_cast, a_removal, a_report, a_restore, a_void
+from tests.support.builders.contests import a_cast, a_removal, a_report, a_restore, a_void
 from tests.support.hypothesis_examples import examples
 
 VERIFIER = Path(verifier.__file__)

@@ -12,7 +12,7 @@ from libs.contracts.catalogue_events import CatalogueEvent
 from libs.contracts.codec import vote_codec
 from libs.contracts.purchase_events import PurchasesEvent
 from libs.tally.events import Event, Rating
-from tests.support.builders import a_cast
+from tests.support.builders.contests import a_cast
 from tests.support.hypothesis_examples import examples
 
 EVENTS = [*get_args(Event), *get_args(CatalogueEvent), *get_args(PurchasesEvent)]

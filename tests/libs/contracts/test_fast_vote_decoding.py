@@ -13,7 +13,7 @@ from libs.contracts.log_records import LogRecord
 from libs.tally.events import Rating, VoteCast
 from libs.views.votes.votes_apply_items import fold_item, fold_items
 from tests.libs.views.random_logs import logs
-from tests.support.builders import a_cast
+from tests.support.builders.contests import a_cast
 from tests.support.hypothesis_examples import examples
 
 RATED = a_cast(form="rating", rating=Rating(3, (("s", 1), ("é", 2))))

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from libs.contracts.position_token import PositionTokens, merge_positions
-from tests.support.positions import HeldSecrets
+from tests.support.clients.positions import HeldSecrets
 
 MAX_PARTITION, MAX_OFFSET = 2**32 - 1, 2**63 - 1
 positions = st.dictionaries(st.integers(0, MAX_PARTITION), st.integers(0, MAX_OFFSET), max_size=70)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from libs.contracts.pseudonyms import is_receipt_of, pseudonym, receipt
-from tests.support.hostile import mutated_text
+from tests.support.builders.hostile import mutated_text
 
 SECRET, OTHER = b"s" * 32, b"o" * 32
 

@@ -5,7 +5,7 @@ import json
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord, about
 from libs.tally.events import ContestClosed, ContestReopened, Fence, LogCreated
-from tests.support.builders import a_cast, a_removal, a_report, a_restore, a_void
+from tests.support.builders.contests import a_cast, a_removal, a_report, a_restore, a_void
 
 MINE = "c0ffee0123456789abcdef01"
 

@@ -15,8 +15,8 @@ from libs.tally.fold import PartitionTally
 from libs.views.valkey.function_loading import load_functions, open_valkey
 from libs.views.votes.address_counters import AddressCounters
 from tests.simulation.comparison import described, described_view
-from tests.support.builders import a_cast
-from tests.support.vote_views import VoteViews
+from tests.support.builders.contests import a_cast
+from tests.support.clients.vote_views import VoteViews
 
 LOGS = Path(__file__).parent / "logs"
 VERSIONS = sorted(path.name for path in LOGS.iterdir())

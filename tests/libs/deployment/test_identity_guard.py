@@ -14,10 +14,10 @@ from libs.storage.object_store import STORE_ID, find_store_id
 from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended
 from libs.tally.events import LogCreated
 from tests.libs.deployment.conftest import Place
+from tests.support.clients.log_writers import open_writer
+from tests.support.clients.vote_views import VoteViews
 from tests.support.eventually import eventually
-from tests.support.log_writers import open_writer
-from tests.support.permissive_guard import UnguardedLog
-from tests.support.vote_views import VoteViews
+from tests.support.servers.permissive_guard import UnguardedLog
 
 
 async def test_after_the_first_check_it_serves_and_appends(place: Place) -> None:

@@ -7,7 +7,7 @@ import pytest
 from libs.contracts.topics import Topic, votes_topic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
-from tests.support.topics import new_topics
+from tests.support.servers.topics import new_topics
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from libs.kafka.durability import partitions_in_one_place, read_durability, reco
 from libs.kafka.errors import WrongTopic
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import FLUSH_EACH, check_topics
-from tests.support.topics import alter_topic
+from tests.support.servers.topics import alter_topic
 
 NEVER = str(2**63 - 1)
 

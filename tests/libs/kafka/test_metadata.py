@@ -11,9 +11,9 @@ from libs.contracts.topics import Topic, votes_topic
 from libs.kafka.partition_queues import Record
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
+from tests.support.clients.log_writers import open_writer
 from tests.support.eventually import eventually
-from tests.support.log_writers import open_writer
-from tests.support.proxy import proxy
+from tests.support.servers.proxy import proxy
 
 Asked = list[set[str]]
 

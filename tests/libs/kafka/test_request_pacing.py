@@ -10,8 +10,8 @@ from libs.contracts.topics import Topic
 from libs.kafka import partition_queues
 from libs.kafka.partition_queues import RequestPace
 from libs.kafka.settings import KafkaSettings
+from tests.support.clients.log_writers import open_writer
 from tests.support.eventually import eventually
-from tests.support.log_writers import open_writer
 
 NEVER_S = 3600.0
 

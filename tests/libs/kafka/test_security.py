@@ -13,7 +13,7 @@ import uvloop
 
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
-from tests.support.secured import Certificates
+from tests.support.servers.secured import Certificates
 
 DEADLINE_S = 10
 """Far below the 30 s for which an event loop waits for a close_notify."""

@@ -8,7 +8,7 @@ from libs.contracts.topics import Topic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.tally.errors import LogUnavailable
-from tests.support.log_writers import open_writer
+from tests.support.clients.log_writers import open_writer
 
 
 async def test_many_records_are_read_at_once_and_each_is_the_one_asked_for(

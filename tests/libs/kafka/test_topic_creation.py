@@ -26,7 +26,7 @@ from libs.projection.projector import Projector
 from libs.projection.settings import VOTES, ProjectorSettings
 from libs.tally.errors import TallyError
 from tests.libs.projection.in_memory_projection import MemoryProjection, Views
-from tests.support.log_writers import open_writer
+from tests.support.clients.log_writers import open_writer
 
 pytestmark = pytest.mark.stack
 

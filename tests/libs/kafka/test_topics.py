@@ -31,8 +31,8 @@ from libs.kafka.topics import (
 )
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import LogCreated
-from tests.support.log_writers import open_writer
-from tests.support.topics import alter_topic
+from tests.support.clients.log_writers import open_writer
+from tests.support.servers.topics import alter_topic
 
 
 async def read(reader: LogReader, topic: Topic, ranges: dict[int, Extent]) -> dict[int, list[LogRecord]]:

@@ -17,10 +17,10 @@ from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
 from libs.local_stack.servers import Servers
 from libs.tally.errors import AppendUnknown, NotAppended
+from tests.support.clients.log_writers import open_writer
 from tests.support.eventually import eventually
-from tests.support.frozen_process import stopped
-from tests.support.log_writers import open_writer
-from tests.support.topics import alter_topic
+from tests.support.servers.frozen_process import stopped
+from tests.support.servers.topics import alter_topic
 
 pytestmark = pytest.mark.slow
 

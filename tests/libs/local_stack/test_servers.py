@@ -30,7 +30,7 @@ from libs.local_stack.servers import Servers, choose
 from libs.local_stack.settings import StackSettings, Topology
 from libs.local_stack.startup_report import Silence
 from tests.support.other_user import as_nobody, as_root, open_path
-from tests.support.own_valkey import own_valkey
+from tests.support.servers.own_valkey import own_valkey
 
 __all__ = ["open_path"]
 

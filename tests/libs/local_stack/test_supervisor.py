@@ -22,10 +22,17 @@ from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report, Silence
 from libs.local_stack.supervisor import UNANSWERED, Supervisor
+from tests.support.clients.http_clients import http_client
 from tests.support.eventually import eventually
-from tests.support.frozen_process import stopped
-from tests.support.http_clients import http_client
-from tests.support.stand_in_services import BROKEN, GATEWAY, LATE, PROJECTOR, STUBBORN, RecordingPreparation
+from tests.support.servers.frozen_process import stopped
+from tests.support.servers.stand_in_services import (
+    BROKEN,
+    GATEWAY,
+    LATE,
+    PROJECTOR,
+    STUBBORN,
+    RecordingPreparation,
+)
 
 Supervise = Callable[..., Supervisor]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from libs.media.content_sniffing import TypeCheck
-from tests.support.pictures import zipped
+from tests.support.builders.pictures import zipped
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(100)
 DOCX = zipped("word/document.xml", "<x/>")

@@ -15,8 +15,8 @@ from libs.media import decoder_pool
 from libs.media.decoder_pool import TOO_LONG, UNREADABLE, Decoders
 from libs.media.picture_encoding import FORMATS, TOO_LARGE, NotAPicture
 from libs.tally.errors import Overloaded
+from tests.support.builders.pictures import encoded, opened, picture
 from tests.support.eventually import eventually
-from tests.support.pictures import encoded, opened, picture
 
 ALL = tuple(FORMATS)
 
@@ -141,7 +141,7 @@ async def test_a_decoder_has_none_of_the_environment_s_secrets(
 PARENT = """
 import asyncio
 from libs.media.decoder_pool import Decoders
-from tests.support.pictures import picture
+from tests.support.builders.pictures import picture
 
 async def main():
     decoders = Decoders(1_000_000, 60)

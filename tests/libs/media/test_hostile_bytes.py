@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from libs.media.content_sniffing import TypeCheck
 from libs.media.picture_encoding import FORMATS, NotAPicture, shrunk, take_in
-from tests.support.hostile import mutated, mutated_text
+from tests.support.builders.hostile import mutated, mutated_text
+from tests.support.builders.pictures import encoded, halves, opened
 from tests.support.hypothesis_examples import examples
-from tests.support.pictures import encoded, halves, opened
 
 MAX_PIXELS: Final = 10_000
 PICTURES: Final = tuple(encoded(halves(8, 4), name) for name in FORMATS)

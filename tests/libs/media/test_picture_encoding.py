@@ -6,7 +6,7 @@ import pytest
 from PIL import Image, ImageCms
 
 from libs.media.picture_encoding import FORMATS, NotAPicture, Picture, shrunk, take_in
-from tests.support.pictures import RED, bomb, encoded, halves, is_blue, is_red, opened, picture, zipped
+from tests.support.builders.pictures import RED, bomb, encoded, halves, is_blue, is_red, opened, picture, zipped
 
 MAX_PIXELS = 1_000_000
 

@@ -12,7 +12,7 @@ import trustme
 
 from libs.media.allowed_addresses import NotFetched, parse_allowed
 from libs.media.public_address_fetcher import AWAY, Fetcher, Resolve, resolve
-from tests.support.web_host import WebHost, open_host
+from tests.support.servers.web_host import WebHost, open_host
 
 MAX_BYTES = 1_000
 

@@ -11,7 +11,7 @@ from PIL import Image
 
 from libs.media import content_sniffing
 from libs.media.picture_encoding import TOO_MANY_PARTS, NotAPicture, take_in
-from tests.support.pictures import encoded, halves, picture
+from tests.support.builders.pictures import encoded, halves, picture
 
 
 def scans(copies: int) -> bytes:

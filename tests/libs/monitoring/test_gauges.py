@@ -18,8 +18,8 @@ from libs.tally.events import ContestClosed, Event
 from libs.telemetry.metrics import REGISTRY
 from libs.views.generations.generations import ProjectionName, projections_of
 from libs.views.valkey import client
-from tests.support.builders import a_cast, a_removal, a_void
-from tests.support.folded_log import FoldedLog, folded_log
+from tests.support.builders.contests import a_cast, a_removal, a_void
+from tests.support.builders.folded_log import FoldedLog, folded_log
 
 EVERYTHING: list[Event | bytes] = [
     a_cast(voter="counts"),

@@ -14,7 +14,7 @@ from libs.monitoring.status import Answer, Away, OpenPurchase, PartitionStatus, 
 from libs.views.generations.generations import ProjectionName
 from libs.views.votes.reply_types import PartitionState
 from tests.libs.monitoring.partition_rows import a_partition
-from tests.support.web_host import open_host
+from tests.support.servers.web_host import open_host
 
 NOW_S = 1_790_000_000
 SECOND = 1_000_000

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from libs.views.valkey.client import ValkeyClient
-from tests.support.loaded_valkey import loaded_valkey
+from tests.support.servers.loaded_valkey import loaded_valkey
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.client import ValkeyClient
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.partition import Partition
-from tests.support.builders import a_contest, a_vote
-from tests.support.freshness import make_fresh
-from tests.support.vote_views import VoteViews
+from tests.support.builders.contests import a_contest, a_vote
+from tests.support.clients.vote_views import VoteViews
+from tests.support.servers.freshness import make_fresh
 
 ACCOUNT, CONTEST, PARTITIONS = "acme", "contest", 3
 

@@ -20,9 +20,9 @@ from libs.views.valkey.client import ValkeyClient
 from libs.views.votes.reply_types import PartitionState
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.partition import Partition
-from tests.support.builders import a_contest, a_vote
+from tests.support.builders.contests import a_contest, a_vote
+from tests.support.clients.vote_views import VoteViews
 from tests.support.eventually import eventually
-from tests.support.vote_views import VoteViews
 
 HOUR_US = 3_600_000_000
 PATIENCE_S = 6.0

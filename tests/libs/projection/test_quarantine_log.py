@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.support.builders import a_cast
-from tests.support.folded_log import folded_log
+from tests.support.builders.contests import a_cast
+from tests.support.builders.folded_log import folded_log
 
 
 async def test_a_quarantined_record_is_logged_with_its_place_and_reason(

@@ -14,9 +14,9 @@ from libs.tally.reservations import AddressAnswer, Take, Taken
 from libs.views.valkey.client import ValkeyClient
 from libs.views.votes.address_counters import AddressCounters
 from tests.libs.views.partition import Partition
-from tests.support.builders import a_cast, a_removal, pseudonym
-from tests.support.intercepted_valkey import CountedValkey
-from tests.support.vote_views import VoteViews
+from tests.support.builders.contests import a_cast, a_removal, pseudonym
+from tests.support.clients.intercepted_valkey import CountedValkey
+from tests.support.clients.vote_views import VoteViews
 
 ADDRESSES = ("home", "office")
 

@@ -14,9 +14,9 @@ from libs.projection.votes_projection import VotesProjection
 from libs.replay.generation_fold import Replay
 from libs.tally.events import Event
 from libs.views.generations.generations import GenerationGone, Generations, PartitionGenerations, State
-from tests.support.builders import a_cast
-from tests.support.folded_log import FoldedLog, folded_log
-from tests.support.vote_views import VoteViews
+from tests.support.builders.contests import a_cast
+from tests.support.builders.folded_log import FoldedLog, folded_log
+from tests.support.clients.vote_views import VoteViews
 
 Before = Callable[[int, Position], Awaitable[None]]
 

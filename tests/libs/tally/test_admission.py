@@ -17,7 +17,7 @@ from libs.tally.errors import (
 )
 from libs.tally.events import Rating
 from libs.tally.vote_commands import CastVote
-from tests.support.builders import a_ballot, a_contest, a_rating, a_vote
+from tests.support.builders.contests import a_ballot, a_contest, a_rating, a_vote
 
 
 def test_the_participant_must_be_known_and_approved() -> None:

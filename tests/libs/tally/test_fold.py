@@ -9,7 +9,7 @@ from libs.tally.counts import MOST_VALUE, RatingSums, VoteSums, one_value
 from libs.tally.events import Event, Fence, LogCreated
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import VoteStatus
-from tests.support.builders import a_cast, content_hash, pseudonym
+from tests.support.builders.contests import a_cast, content_hash, pseudonym
 
 
 def given(*events: Event) -> PartitionTally:

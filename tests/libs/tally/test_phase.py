@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from libs.tally.contest import Phase, Renewal
-from tests.support.builders import a_contest
+from tests.support.builders.contests import a_contest
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from libs.telemetry.environment_settings import describe_problems, link_variable
 from libs.telemetry.redaction import SecretUrl
 from services.gateway.settings import Settings as GatewaySettings
 from services.projector.settings import Settings as ProjectorSettings
-from tests.support.secured import environment
+from tests.support.servers.secured import environment
 
 pytestmark = pytest.mark.pure
 

@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from libs.telemetry.environment_settings import TelemetrySettings
 from libs.telemetry.tracing import STOP_S, Tracing, appending, open_tracing, step
-from tests.support.trace_collector import open_collector
+from tests.support.servers.trace_collector import open_collector
 
 
 def parents(count: int) -> list[bytes]:

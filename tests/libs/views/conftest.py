@@ -9,8 +9,8 @@ from redis import Redis
 from libs.views.valkey.client import ValkeyClient
 from tests.libs.views.lua_ledger import LuaLedger, load
 from tests.libs.views.partition import Partition
-from tests.support.loaded_valkey import loaded_valkey
-from tests.support.vote_views import VoteViews
+from tests.support.clients.vote_views import VoteViews
+from tests.support.servers.loaded_valkey import loaded_valkey
 
 
 @pytest.fixture(scope="module")

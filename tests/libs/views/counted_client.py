@@ -6,7 +6,7 @@ from typing import Any
 
 from libs.tally.errors import ViewsUnavailable
 from libs.views.valkey.client import ValkeyClient
-from tests.support.intercepted_valkey import CountedValkey, plain_name
+from tests.support.clients.intercepted_valkey import CountedValkey, plain_name
 
 
 class CountedClient(CountedValkey):

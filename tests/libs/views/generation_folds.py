@@ -13,8 +13,8 @@ from libs.views.generations.generations import Generations, State, Swap
 from libs.views.valkey.client import ValkeyClient
 from tests.libs.views import test_catalogue_fold
 from tests.simulation.comparison import Table, described_view
-from tests.support.builders import a_cast
-from tests.support.vote_views import VoteViews
+from tests.support.builders.contests import a_cast
+from tests.support.clients.vote_views import VoteViews
 
 LOG = test_catalogue_fold.LOG
 CONTESTS = {"one", "two:é", "contest"}

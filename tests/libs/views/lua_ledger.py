@@ -23,7 +23,7 @@ from libs.views.valkey.function_libraries import libraries
 from libs.views.valkey.hash_tags import key_base
 from libs.views.votes.reply_types import ClosingState, PartitionState, VoterAllowance
 from tests.simulation.comparison import described, described_view, differing
-from tests.support.vote_views import FoldInput, VoteViews
+from tests.support.clients.vote_views import FoldInput, VoteViews
 
 T = TypeVar("T")
 

@@ -27,9 +27,9 @@ from libs.voting.group_queue import GROUP_PARTITIONS, GROUP_VOTES
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.measured import Measured
 from tests.libs.views.partition import Partition
-from tests.support.builders import a_cast, a_contest, a_removal, a_report, a_void, a_vote, pseudonym
-from tests.support.purchases_log import NOW_US
-from tests.support.vote_views import FoldInput, VoteViews
+from tests.support.builders.contests import a_cast, a_contest, a_removal, a_report, a_void, a_vote, pseudonym
+from tests.support.builders.purchases_log import NOW_US
+from tests.support.clients.vote_views import FoldInput, VoteViews
 
 NOW_MS: Final = NOW_US // 1000
 RATED: Final[dict[str, Any]] = {

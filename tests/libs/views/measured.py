@@ -12,7 +12,7 @@ from redis import Redis
 
 from libs.views.valkey.function_libraries import libraries
 from tests.libs.views.lua_ledger import Direct
-from tests.support.intercepted_valkey import plain_name
+from tests.support.clients.intercepted_valkey import plain_name
 
 NAMES = re.compile(r"'(votes|address|catalogue|purchases)(?=[_'])")
 COUNTED = """

@@ -12,8 +12,8 @@ from libs.tally.voter_ledger import VoteStatus
 from libs.views.votes.reply_types import ContestCounts
 from libs.voting.protocol.removal import event_of
 from tests.libs.views.lua_ledger import request_of
-from tests.support.builders import a_contest, pseudonym
-from tests.support.vote_views import FoldInput, VoteViews
+from tests.support.builders.contests import a_contest, pseudonym
+from tests.support.clients.vote_views import FoldInput, VoteViews
 
 
 def removal_event(command: CastVote | RemoveVote, granted: Any) -> VoteRemoved:

@@ -22,7 +22,7 @@ from libs.tally.events import (
     VoteVoided,
 )
 from libs.tally.fold import PartitionTally
-from tests.support.builders import NOW, a_cast, a_removal, a_report, a_restore, a_void, content_hash
+from tests.support.builders.contests import NOW, a_cast, a_removal, a_report, a_restore, a_void, content_hash
 
 LARGEST = 2**31 - 1
 POISON = [b"{}", b"not json", b'{"type":"unheard"}', b'{"type":"VoteCast"}', b"1,2", b"null", b"[]"]

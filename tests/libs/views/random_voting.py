@@ -27,8 +27,8 @@ from tests.libs.views.partition import removal_event
 from tests.libs.views.scheduled_log import Log
 from tests.simulation.naive_fold import plainly
 from tests.simulation.promises import check_fold, check_sources
-from tests.support.builders import a_ballot, a_contest, a_rating, a_report, a_vote, content_hash
-from tests.support.reference_admission import decide
+from tests.support.builders.contests import a_ballot, a_contest, a_rating, a_report, a_vote, content_hash
+from tests.support.models.reference_admission import decide
 
 STEPS = 150
 Decided = Granted | OverLimit | NotRunning | RefusedByCaller

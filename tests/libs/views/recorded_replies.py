@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from libs.views.votes.counts_replies import LAST, ROWS, UPTO
-from tests.support.vote_views import VoteViews
+from tests.support.clients.vote_views import VoteViews
 
 
 class CountCalls:

@@ -9,7 +9,7 @@ from libs.tally.reservations import Granted, Stale, cast_of
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.views.lua_ledger import LuaLedger
-from tests.support.builders import pseudonym
+from tests.support.builders.contests import pseudonym
 
 
 class Log(list[Event]):

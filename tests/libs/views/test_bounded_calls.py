@@ -30,8 +30,8 @@ from libs.views.purchases.purchase_views import PurchaseViews
 from libs.views.valkey.function_libraries import libraries
 from tests.libs.views.many_votes import votes
 from tests.libs.views.measured import Measured, library_of, measured
-from tests.support.freshness import make_fresh
-from tests.support.purchases_log import NOW_US, a_purchase, purchase_key
+from tests.support.builders.purchases_log import NOW_US, a_purchase, purchase_key
+from tests.support.servers.freshness import make_fresh
 
 SMALL, LARGE = 530, 1_060
 """More than a page of anything, and twice as much."""

@@ -22,7 +22,7 @@ from libs.tally.events import LogCreated
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.catalogue.stored_records import DELETED_CONTESTS
 from libs.views.valkey.client import ValkeyClient
-from tests.support.freshness import make_fresh
+from tests.support.servers.freshness import make_fresh
 
 ACCOUNT, CONTEST = "b", "contest"
 PARTITION = catalogue_topic("any").partition_of(ACCOUNT)

@@ -25,8 +25,8 @@ from libs.views.catalogue.catalogue_views import CatalogueViews, Entry
 from libs.views.generations.generations import Generations, Moving, State, Swap
 from libs.views.valkey.client import ValkeyClient
 from tests.libs.views.generation_folds import Keys
-from tests.support.freshness import make_fresh
-from tests.support.intercepted_valkey import InterceptedValkey, plain_name
+from tests.support.clients.intercepted_valkey import InterceptedValkey, plain_name
+from tests.support.servers.freshness import make_fresh
 
 ACCOUNT, LOG, NOW_MS = "account", "the-log", 1_790_000_000_000
 TIMESLOTS = 180

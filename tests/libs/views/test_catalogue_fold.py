@@ -35,10 +35,10 @@ from libs.views.catalogue import catalogue_fold
 from libs.views.catalogue.catalogue_fold import MOST_OUTCOMES
 from libs.views.catalogue.catalogue_views import CatalogueViews, Entry, Order
 from libs.views.valkey.client import ValkeyClient
-from tests.support.builders import LAST
-from tests.support.catalogue_model import DAY_MS, DELETED, PARENTS, Model
-from tests.support.freshness import make_fresh
+from tests.support.builders.contests import LAST
 from tests.support.hypothesis_examples import PROPERTY, examples
+from tests.support.models.catalogue_model import DAY_MS, DELETED, PARENTS, Model
+from tests.support.servers.freshness import make_fresh
 
 PARTITION = 2
 ACCOUNTS = [

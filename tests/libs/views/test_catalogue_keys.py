@@ -10,7 +10,7 @@ from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.client import ValkeyClient
-from tests.support.freshness import make_fresh
+from tests.support.servers.freshness import make_fresh
 
 ISSUED: dict[str, Any] = {"account": "acme", "at": 1, "sha256": "00", "permissions": ()}
 KEYS = 2_000

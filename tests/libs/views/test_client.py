@@ -12,8 +12,8 @@ from libs.views.valkey import client
 from libs.views.valkey.client import Coalescer, connect
 from libs.views.valkey.connection import Call, NotExecuted, open_connection
 from libs.views.valkey.settings import ValkeySettings
-from tests.support.loaded_valkey import once_executed
-from tests.support.proxy import proxy
+from tests.support.servers.loaded_valkey import once_executed
+from tests.support.servers.proxy import proxy
 
 LARGE = 32 << 20
 

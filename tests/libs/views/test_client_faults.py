@@ -16,11 +16,11 @@ from libs.views.valkey.client import Coalescer, Valkey, connect
 from libs.views.valkey.connection import NotExecuted, NotPermitted
 from libs.views.valkey.settings import ValkeySettings
 from tests.support.eventually import eventually
-from tests.support.frozen_process import stopped
-from tests.support.loaded_valkey import once_executed
-from tests.support.own_valkey import own_valkey
-from tests.support.proxy import pump
-from tests.support.secured import Certificates, terminator
+from tests.support.servers.frozen_process import stopped
+from tests.support.servers.loaded_valkey import once_executed
+from tests.support.servers.own_valkey import own_valkey
+from tests.support.servers.proxy import pump
+from tests.support.servers.secured import Certificates, terminator
 
 LIBRARY = """#!lua name=faulty
 redis.register_function('writes_then_fails', function(keys)

@@ -14,7 +14,7 @@ from libs.views.valkey.failover_settings import (
 )
 from libs.views.valkey.function_loading import open_valkey
 from libs.views.valkey.settings import ValkeySettings
-from tests.support.valkey_cluster import Cluster, valkey_cluster
+from tests.support.servers.valkey_cluster import Cluster, valkey_cluster
 
 
 @pytest.mark.pure

@@ -14,7 +14,7 @@ from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.generations.generations import Generations, Swap
 from libs.views.valkey.client import ValkeyClient
 from libs.views.valkey.hash_tags import key_base
-from tests.support.freshness import make_fresh
+from tests.support.servers.freshness import make_fresh
 
 LOG = "log"
 ISSUED: dict[str, Any] = {"account": "acme", "at": 1, "sha256": "00", "permissions": ()}

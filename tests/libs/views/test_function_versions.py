@@ -10,10 +10,10 @@ from libs.views.valkey.connection import NotExecuted
 from libs.views.valkey.function_libraries import layouts, libraries, version
 from libs.views.valkey.function_loading import load_functions, loaded_libraries
 from tests.libs.views.partition import Partition
-from tests.support.loaded_valkey import loaded_valkey, once_executed
-from tests.support.own_valkey import own_valkey
-from tests.support.versions import functions_of_another_version
-from tests.support.vote_views import VoteViews
+from tests.support.clients.vote_views import VoteViews
+from tests.support.servers.loaded_valkey import loaded_valkey, once_executed
+from tests.support.servers.own_valkey import own_valkey
+from tests.support.servers.versions import functions_of_another_version
 
 
 @pytest.fixture

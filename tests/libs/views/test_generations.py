@@ -22,9 +22,9 @@ from libs.views.valkey.client import ValkeyClient
 from tests.libs.views.generation_folds import Votes, a_votes_log, casts
 from tests.libs.views.random_logs import folded, logs
 from tests.simulation.comparison import described, differing
+from tests.support.clients.vote_views import VoteViews
 from tests.support.eventually import eventually
 from tests.support.hypothesis_examples import PROPERTY, examples
-from tests.support.vote_views import VoteViews
 
 sizes = st.sampled_from([1, 2, 7, 50, 130, 300])
 

@@ -13,8 +13,8 @@ from libs.views.generations.generations import FENCES_DIFFER, Generations, Swap
 from libs.views.valkey.client import ValkeyClient
 from libs.views.valkey.hash_tags import key_base
 from tests.libs.views.partition import Partition
-from tests.support.builders import a_vote
-from tests.support.vote_views import FoldInput, VoteViews
+from tests.support.builders.contests import a_vote
+from tests.support.clients.vote_views import FoldInput, VoteViews
 
 
 class Replayed:

@@ -14,9 +14,9 @@ from libs.views.valkey.connection import OtherLayout
 from libs.views.valkey.partition_reads import Mark
 from tests.libs.views.counted_client import CountedClient
 from tests.libs.views.partition import Partition
-from tests.support.builders import a_vote
-from tests.support.freshness import make_fresh
-from tests.support.vote_views import FoldInput, VoteViews
+from tests.support.builders.contests import a_vote
+from tests.support.clients.vote_views import FoldInput, VoteViews
+from tests.support.servers.freshness import make_fresh
 
 PARTITIONS = 64
 EVERY = range(PARTITIONS)

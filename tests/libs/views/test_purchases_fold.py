@@ -30,10 +30,10 @@ from libs.tally.events import LogCreated
 from libs.views.purchases.purchase_views import Entry, PaidChoice, PurchaseViews
 from libs.views.valkey.client import ValkeyClient
 from tests.libs.views.test_catalogue_fold import LOG, fold_in_pieces
-from tests.support.builders import LAST
-from tests.support.freshness import make_fresh
+from tests.support.builders.contests import LAST
+from tests.support.builders.purchases_log import NOW_US, a_purchase, purchase_key
 from tests.support.hypothesis_examples import PROPERTY, examples
-from tests.support.purchases_log import NOW_US, a_purchase, purchase_key
+from tests.support.servers.freshness import make_fresh
 
 NOW_MS = NOW_US // 1000
 ACCOUNTS, USERS, NAMES = ["a1", "a2"], ["u1", "u2"], ["x", "y", "z"]

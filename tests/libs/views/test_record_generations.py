@@ -21,8 +21,8 @@ from libs.views.valkey.client import ValkeyClient
 from libs.views.valkey.function_libraries import pack
 from tests.libs.views import test_catalogue_fold, test_purchases_fold
 from tests.libs.views.generation_folds import LOG, NOT_OF_LOG, Keys
+from tests.support.builders.purchases_log import NOW_US, a_purchase, purchase_key
 from tests.support.hypothesis_examples import PROPERTY, examples
-from tests.support.purchases_log import NOW_US, a_purchase, purchase_key
 
 
 class Raced(NamedTuple):

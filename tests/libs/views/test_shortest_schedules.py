@@ -6,7 +6,7 @@ from libs.tally.contest import Limits, Renewal
 from libs.tally.reservations import OverLimit, Paid, RemovalGranted
 from tests.libs.views.lua_ledger import LuaLedger
 from tests.libs.views.scheduled_log import Log, a_removal
-from tests.support.builders import a_contest, a_vote
+from tests.support.builders.contests import a_contest, a_vote
 
 
 def test_a_fence_with_the_number_that_is_asked_for_opens_only_in_the_run_that_asked(ledger: LuaLedger) -> None:

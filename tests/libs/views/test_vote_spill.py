@@ -6,8 +6,8 @@ import pytest
 
 from libs.views.votes.serialization import digest
 from tests.libs.views.partition import Partition
-from tests.support.builders import a_cast, pseudonym
-from tests.support.vote_views import VoteViews
+from tests.support.builders.contests import a_cast, pseudonym
+from tests.support.clients.vote_views import VoteViews
 
 VOTES: Final = 24
 """More than lie with their voter."""

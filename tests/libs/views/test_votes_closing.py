@@ -10,7 +10,7 @@ from libs.tally.reservations import Duplicate, NotRunning
 from libs.tally.vote_commands import RemoveVote
 from libs.views.votes import closing_reads
 from tests.libs.views.partition import Partition
-from tests.support.builders import a_contest, a_vote, pseudonym
+from tests.support.builders.contests import a_contest, a_vote, pseudonym
 
 CLOSED, REOPENED = ContestClosed("contest", 1), ContestReopened("contest", 1)
 

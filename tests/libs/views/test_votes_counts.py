@@ -22,9 +22,9 @@ from tests.libs.views.lua_ledger import Direct, load, unload
 from tests.libs.views.partition import Partition
 from tests.libs.views.random_logs import folded, logs
 from tests.libs.views.recorded_replies import CountCalls
-from tests.support.builders import a_cast, a_report
+from tests.support.builders.contests import a_cast, a_report
+from tests.support.clients.vote_views import FoldInput, VoteViews
 from tests.support.hypothesis_examples import PROPERTY, examples
-from tests.support.vote_views import FoldInput, VoteViews
 
 FIRST_ROWS = 100
 

@@ -24,10 +24,10 @@ from libs.views.votes.serialization import digest, text
 from tests.libs.views.lua_ledger import SMALL, SMALL_PREFIX, load
 from tests.libs.views.random_logs import folded, is_poison, logs
 from tests.simulation.comparison import described, described_view, differing
-from tests.support.builders import a_cast, terms_of
+from tests.support.builders.contests import a_cast, terms_of
+from tests.support.clients.intercepted_valkey import InterceptedValkey
+from tests.support.clients.vote_views import FoldInput, VoteViews
 from tests.support.hypothesis_examples import PROPERTY, examples
-from tests.support.intercepted_valkey import InterceptedValkey
-from tests.support.vote_views import FoldInput, VoteViews
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from libs.tally.events import Fence, LogCreated
 from libs.tally.reservations import Granted, OverLimit, Stale
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.partition import Partition
-from tests.support.builders import a_contest, a_vote
+from tests.support.builders.contests import a_contest, a_vote
 
 ONE = a_contest(free=Limits(1, -1))
 

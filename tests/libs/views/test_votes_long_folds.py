@@ -15,9 +15,9 @@ from libs.views.valkey.function_libraries import unpack
 from libs.views.votes.vote_views import APPLY_ITEMS
 from libs.views.votes.votes_apply_items import fold_item
 from tests.libs.views.lua_ledger import load
-from tests.support.builders import a_cast, a_report
-from tests.support.intercepted_valkey import InterceptedValkey
-from tests.support.vote_views import VoteViews
+from tests.support.builders.contests import a_cast, a_report
+from tests.support.clients.intercepted_valkey import InterceptedValkey
+from tests.support.clients.vote_views import VoteViews
 
 PREFIX = "slow_"
 NO_TIME = [("local FOLD_SECONDS = 0.001", "local FOLD_SECONDS = 1e-9")]

@@ -11,8 +11,8 @@ from libs.views.valkey.client import ValkeyClient
 from libs.views.votes.ledger_export import export
 from libs.views.votes.vote_views import APPLY_ITEMS
 from tests.libs.views.partition import Partition
-from tests.support.builders import NOW, a_cast, terms_of
-from tests.support.vote_views import VoteViews
+from tests.support.builders.contests import NOW, a_cast, terms_of
+from tests.support.clients.vote_views import VoteViews
 
 REMAINING: Final = (None, 0, 127, 128, 255, 256, 2**31 - 1)
 COUNTS: Final = (1, 255, 256, 2**24 - 1)

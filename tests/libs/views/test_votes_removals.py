@@ -19,7 +19,7 @@ from libs.tally.reservations import (
 from libs.tally.vote_commands import RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.views.partition import Partition, removal_event
-from tests.support.builders import a_contest, a_vote, pseudonym
+from tests.support.builders.contests import a_contest, a_vote, pseudonym
 
 ONE = a_contest(free=Limits(1, 1))
 REMOVAL = RemoveVote("contest", pseudonym("voter"), "vote")

@@ -7,7 +7,7 @@ import pytest
 from libs.tally.contest import DAY_US, Limits, Renewal
 from libs.tally.reservations import Answer, OverLimit
 from tests.libs.views.partition import Partition
-from tests.support.builders import a_contest, a_vote, pseudonym
+from tests.support.builders.contests import a_contest, a_vote, pseudonym
 
 SECOND = 1_000_000
 MIDNIGHT = 47_500 * DAY_US

@@ -7,7 +7,7 @@ import msgpack
 from libs.tally.contest import Limits, RatingScale
 from libs.tally.reservations import Duplicate
 from tests.libs.views.partition import Partition
-from tests.support.builders import a_ballot, a_contest, a_rating
+from tests.support.builders.contests import a_ballot, a_contest, a_rating
 
 MILLION = 1_000_000
 SCALE = RatingScale(sub_ratings={"taste": 5 * MILLION, "look": 5 * MILLION})

@@ -18,7 +18,7 @@ from libs.tally.reservations import (
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.partition import Partition
-from tests.support.builders import a_contest, a_vote, content_hash
+from tests.support.builders.contests import a_contest, a_vote, content_hash
 
 FUTURE = 2**52
 

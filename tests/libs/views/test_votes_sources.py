@@ -7,7 +7,7 @@ from libs.tally.events import ContestClosed, ContestReopened
 from libs.views.votes.reply_types import SourceSize
 from tests.libs.views.partition import Partition
 from tests.libs.views.recorded_replies import CountCalls
-from tests.support.builders import a_report
+from tests.support.builders.contests import a_report
 
 IDS = [f"id {number}" for number in range(300)]
 

@@ -26,10 +26,10 @@ from libs.views.votes.ledger_export import Fact, export
 from libs.views.votes.reply_types import ContestCounts, SourceCounts, SourceFigures
 from libs.views.votes.timeline import MINUTE_MS, Timeline
 from tests.libs.views.random_logs import is_poison, logs
-from tests.support.builders import a_cast, a_report
+from tests.support.builders.contests import a_cast, a_report
+from tests.support.clients.intercepted_valkey import InterceptedValkey, plain_name
+from tests.support.clients.vote_views import VoteViews
 from tests.support.hypothesis_examples import PROPERTY, examples
-from tests.support.intercepted_valkey import InterceptedValkey, plain_name
-from tests.support.vote_views import VoteViews
 
 CONTESTS = ("one", "two:é")
 TOPIC = votes_topic("t", 1)

@@ -14,10 +14,10 @@ from libs.views.valkey.client import ValkeyClient
 from libs.views.valkey.hash_tags import key_base, slot_of
 from libs.views.valkey.partition_reads import Group, Mark
 from libs.views.valkey.watched_reads import WatchedMarks
+from tests.support.clients.vote_views import VoteViews
 from tests.support.eventually import eventually
-from tests.support.loaded_valkey import loaded_valkey, once_executed
-from tests.support.valkey_cluster import Cluster, Node, valkey_cluster
-from tests.support.vote_views import VoteViews
+from tests.support.servers.loaded_valkey import loaded_valkey, once_executed
+from tests.support.servers.valkey_cluster import Cluster, Node, valkey_cluster
 
 pytestmark = pytest.mark.servers
 

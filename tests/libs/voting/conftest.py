@@ -21,9 +21,9 @@ from libs.voting.contest_cache import ContestCache
 from libs.voting.protocol_driver import Driver
 from libs.voting.service import VotingService
 from tests.libs.views.partition import Partition
-from tests.support.intercepted_valkey import CountedValkey, plain_name
-from tests.support.loaded_valkey import loaded_valkey
-from tests.support.vote_views import VoteViews
+from tests.support.clients.intercepted_valkey import CountedValkey, plain_name
+from tests.support.clients.vote_views import VoteViews
+from tests.support.servers.loaded_valkey import loaded_valkey
 
 
 class Counted(CountedValkey):

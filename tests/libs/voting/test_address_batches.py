@@ -14,8 +14,8 @@ from libs.views.valkey.client import ValkeyClient
 from libs.views.votes.address_counters import AddressCounters
 from libs.voting.protocol.effects import AddressTaken
 from libs.voting.protocol_driver import take_all
-from tests.support.intercepted_valkey import InterceptedValkey
-from tests.support.loaded_valkey import loaded_valkey
+from tests.support.clients.intercepted_valkey import InterceptedValkey
+from tests.support.servers.loaded_valkey import loaded_valkey
 
 LIMIT = 2
 

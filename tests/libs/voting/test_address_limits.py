@@ -10,7 +10,7 @@ from libs.voting.protocol.shared_steps import Accepted, Outcome
 from libs.voting.service import VotingService
 from tests.libs.views.partition import Partition
 from tests.libs.voting.conftest import Counted, Serve
-from tests.support.builders import a_ballot, a_contest, a_vote
+from tests.support.builders.contests import a_ballot, a_contest, a_vote
 from tests.support.eventually import eventually
 
 LIMIT = 2

@@ -13,7 +13,7 @@ from libs.voting.protocol.shared_steps import Accepted
 from libs.voting.service import VotingService
 from tests.libs.views.partition import Partition
 from tests.libs.voting.conftest import Counted, Log, Receipts, Serve
-from tests.support.builders import a_contest, a_vote
+from tests.support.builders.contests import a_contest, a_vote
 from tests.support.eventually import eventually
 
 WAITING = 200

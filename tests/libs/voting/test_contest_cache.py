@@ -16,7 +16,7 @@ from libs.voting import contest_cache
 from libs.voting.contest_cache import ContestCache
 from libs.voting.protocol.shared_steps import refresh
 from libs.voting.protocol_driver import Driver
-from tests.support.builders import a_contest
+from tests.support.builders.contests import a_contest
 from tests.support.eventually import eventually
 
 

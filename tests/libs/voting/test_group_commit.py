@@ -19,9 +19,9 @@ from libs.voting.protocol_run import Run
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.partition import Partition
 from tests.libs.voting.conftest import Counted
-from tests.support.builders import a_contest, a_vote
+from tests.support.builders.contests import a_contest, a_vote
+from tests.support.clients.vote_views import VoteViews
 from tests.support.eventually import eventually
-from tests.support.vote_views import VoteViews
 
 Requests = Sequence[tuple[int, Sequence[Request]]]
 TAKE = Take(("contest", "a", "address"), "", 1, 5)

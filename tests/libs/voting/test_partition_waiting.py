@@ -13,9 +13,9 @@ from libs.tally.events import LogCreated
 from libs.voting.partition_waiting import LOOKUPS, POLL_S, PartitionWaiting, Undecided
 from tests.libs.views.partition import Partition
 from tests.libs.voting.conftest import Counted
-from tests.support.builders import a_cast, a_void, pseudonym
+from tests.support.builders.contests import a_cast, a_void, pseudonym
+from tests.support.clients.vote_views import VoteViews
 from tests.support.eventually import eventually
-from tests.support.vote_views import VoteViews
 
 LONG_S = 30.0
 

@@ -11,7 +11,7 @@ from libs.tally.vote_commands import RemoveVote
 from libs.voting.service import VotingService
 from tests.libs.views.partition import Partition
 from tests.libs.voting.conftest import Log, Serve
-from tests.support.builders import a_contest, a_vote, pseudonym
+from tests.support.builders.contests import a_contest, a_vote, pseudonym
 from tests.support.eventually import eventually
 
 VOTE = a_vote(address=pseudonym("198.51.100.1"))

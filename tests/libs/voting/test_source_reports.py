@@ -17,7 +17,7 @@ from libs.tally.errors import AppendUnknown, ContestFinal, NotAppended, NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.voting import source_reports
 from libs.voting.source_reports import SourceReport, SourceReporter
-from tests.support.folded_log import PARTITIONS, FoldedLog, folded_log
+from tests.support.builders.folded_log import PARTITIONS, FoldedLog, folded_log
 
 REPORT = SourceReport("one", None, (("A", 5, 4, 3),))
 

@@ -24,7 +24,7 @@ from libs.voting.service import VotingService
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.partition import Partition
 from tests.libs.voting.conftest import Counted, Log, Serve, never_read
-from tests.support.builders import a_contest, a_rating, a_vote
+from tests.support.builders.contests import a_contest, a_rating, a_vote
 from tests.support.eventually import eventually
 
 LIMIT = 30

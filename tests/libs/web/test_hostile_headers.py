@@ -23,9 +23,9 @@ from libs.web.errors import RangeNotSatisfiable, UnsupportedMediaType, handle_er
 from libs.web.responses import matches, not_modified, precondition_fails, requested_range
 from libs.web.server.http_middleware import HttpMiddleware
 from tests.libs.web.fake_keys import Key, Keys
-from tests.support.hostile import ask, mutated, mutated_text
-from tests.support.positions import HeldSecrets
-from tests.support.serving import served
+from tests.support.builders.hostile import ask, mutated, mutated_text
+from tests.support.clients.positions import HeldSecrets
+from tests.support.servers.serving import served
 
 SECRETS: Final = HeldSecrets(b"s" * 32)
 KEY_ID: Final = "key_1"

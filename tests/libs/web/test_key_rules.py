@@ -15,7 +15,7 @@ from libs.web.door.client_address import Network, Proxies
 from libs.web.door.sessions import COOKIE, Sessions
 from libs.web.errors import Unauthorized, status_of
 from tests.libs.web.fake_keys import Key, Keys, scope
-from tests.support.positions import HeldSecrets
+from tests.support.clients.positions import HeldSecrets
 
 PROXY = "10.0.0.1"
 NOW_US = time.time_ns() // 1000

@@ -22,11 +22,11 @@ from libs.web.server.asgi_routes import PlainRoute
 from libs.web.server.http_service import HttpModule, build_app
 from libs.web.settings import HostSettings
 from tests.libs.web.fake_keys import Key, Keys, above, scope
+from tests.support.clients.http_clients import http_client
+from tests.support.clients.metrics import refusals
+from tests.support.clients.positions import HeldSecrets
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
-from tests.support.metrics import refusals
-from tests.support.positions import HeldSecrets
-from tests.support.serving import served
+from tests.support.servers.serving import served
 
 NOW = 1_790_000_003.5
 """3.5 s into a window."""

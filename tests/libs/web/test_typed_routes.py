@@ -12,8 +12,8 @@ from libs.contracts.limits import COMMAND_BODY
 from libs.web.documents.openapi_document import DocumentedApp
 from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from libs.web.errors import Unauthorized, handle_errors
-from tests.support.openapi import resolved
-from tests.support.voting import code
+from tests.support.clients.voting import code
+from tests.support.models.openapi import resolved
 
 
 class Order(BaseModel):

@@ -21,9 +21,9 @@ from libs.web.server.http_middleware import HttpMiddleware
 from libs.web.server.http_service import build_app
 from services.catalogue.app import open_module
 from services.catalogue.settings import Settings
-from tests.support.catalogue import Catalogue, open_catalogue
-from tests.support.permissive_guard import Unguarded
-from tests.support.web_host import WebHost, open_host
+from tests.support.builders.catalogue import Catalogue, open_catalogue
+from tests.support.servers.permissive_guard import Unguarded
+from tests.support.servers.web_host import WebHost, open_host
 
 MAX_BYTES = 100_000
 

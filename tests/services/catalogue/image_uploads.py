@@ -7,7 +7,7 @@ import orjson
 
 from libs.media.allowed_addresses import parse_allowed
 from libs.media.url_fetcher import FetcherOnDemand
-from tests.support.pictures import picture
+from tests.support.builders.pictures import picture
 
 NO_FETCHER = FetcherOnDemand(parse_allowed(""), 0, 0)
 

@@ -17,8 +17,8 @@ from libs.web.door.client_address import Proxies
 from libs.web.server.http_middleware import HttpMiddleware
 from libs.web.server.http_service import HttpModule, build_app
 from services.catalogue.routes import build_router
-from tests.support.catalogue import open_catalogue
-from tests.support.voting import code
+from tests.support.builders.catalogue import open_catalogue
+from tests.support.clients.voting import code
 
 
 class Banner(Record):

@@ -23,8 +23,8 @@ from libs.web.server.http_middleware import HttpMiddleware
 from libs.web.server.http_service import HttpModule, build_app
 from services.catalogue.file_routes import Files, UploadUrls, _signature, file_content_router
 from tests.services.catalogue.conftest import Place
-from tests.support.catalogue import Catalogue, open_catalogue
-from tests.support.hostile import mutated
+from tests.support.builders.catalogue import Catalogue, open_catalogue
+from tests.support.builders.hostile import mutated
 
 BODY = {"filename": "a.txt", "file_type": "text/plain", "file_extension": "txt"}
 

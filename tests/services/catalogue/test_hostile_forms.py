@@ -19,7 +19,7 @@ from libs.web.door.request_parsing import open_form
 from libs.web.errors import handle_errors
 from libs.web.server.http_middleware import HttpMiddleware
 from services.catalogue.image_routes import read_form
-from tests.support.hostile import Answer, ask, mutated
+from tests.support.builders.hostile import Answer, ask, mutated
 
 MAX_BYTES: Final = 10_000
 BOUNDARY: Final = b"x1"

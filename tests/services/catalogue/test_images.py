@@ -19,11 +19,11 @@ from libs.storage.object_store import environment_files
 from libs.tally.errors import ViewsUnavailable
 from tests.services.catalogue.conftest import MAX_BYTES, Place
 from tests.services.catalogue.image_uploads import NO_FETCHER, legacy_code, pointers, upload, uploaded
-from tests.support.catalogue import open_catalogue
+from tests.support.builders.catalogue import open_catalogue
+from tests.support.builders.pictures import bomb, is_red, opened, picture
+from tests.support.clients.voting import code
 from tests.support.eventually import eventually
-from tests.support.pictures import bomb, is_red, opened, picture
-from tests.support.voting import code
-from tests.support.web_host import WebHost
+from tests.support.servers.web_host import WebHost
 
 
 @pytest.mark.parametrize(

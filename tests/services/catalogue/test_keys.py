@@ -12,8 +12,8 @@ from libs.catalogue.errors import UnknownKey
 from libs.contracts.catalogue_events import KeyAncestor, KeyRules
 from libs.tally.time_conversion import microseconds, parse_timestamp
 from tests.services.catalogue.conftest import Place
+from tests.support.clients.voting import code
 from tests.support.eventually import eventually
-from tests.support.voting import code
 
 MEMBERS = {"key_id", "name", "permissions", "expires", "networks", "rate", "parent", "created", "last_used"}
 LATER, LATEST = "2098-01-01T00:00:00.000000Z", "2099-01-01T00:00:00.000000Z"

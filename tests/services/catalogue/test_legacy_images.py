@@ -8,9 +8,9 @@ import pytest
 from libs.media.image_store import ImageStore, StoredPicture
 from tests.services.catalogue.conftest import MAX_BYTES, Place
 from tests.services.catalogue.image_uploads import legacy_code
-from tests.support.pictures import opened, picture
-from tests.support.voting import code
-from tests.support.web_host import WebHost
+from tests.support.builders.pictures import opened, picture
+from tests.support.clients.voting import code
+from tests.support.servers.web_host import WebHost
 
 
 async def made(client: httpx.AsyncClient, base: str = "/legacy", **form: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.services.catalogue.conftest import Place
 from tests.services.catalogue.image_uploads import legacy_code
-from tests.support.http_clients import ok
+from tests.support.clients.http_clients import ok
 
 HIDDEN: dict[str, Any] = {"vote_visibility": "hidden_until_end", "result_release": "by_hand"}
 LOOSENED = [

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from libs.deployment.settings import DeploymentAddresses
-from tests.support import commands
+from tests.support.clients import commands
 
 
 @pytest.fixture

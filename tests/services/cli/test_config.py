@@ -16,7 +16,7 @@ from libs.local_stack import stack_json
 from services.cli.__main__ import app
 from services.cli.commands import config
 from tests.libs.telemetry.test_environment_settings import OF_A_SERVICE
-from tests.support.web_host import open_host
+from tests.support.servers.web_host import open_host
 
 pytestmark = pytest.mark.pure
 SETTINGS_PAGE = Path(__file__).parents[3] / "deploy" / "settings.md"

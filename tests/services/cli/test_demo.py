@@ -12,11 +12,11 @@ import pytest
 
 from libs.local_stack.reaper import start_time
 from tests.services.cli.stack_process import StackProcess
+from tests.support.clients.http_clients import http_client
+from tests.support.clients.retried import final_answer
+from tests.support.clients.stack_keys import development_client
+from tests.support.clients.voting import new_id
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
-from tests.support.retried import final_answer
-from tests.support.stack_keys import development_client
-from tests.support.voting import new_id
 
 pytestmark = pytest.mark.slow
 

@@ -37,10 +37,10 @@ from services.cli.commands.doctor import command as machine
 from services.cli.commands.doctor import servers
 from services.cli.commands.doctor.servers import Finding, check_servers, check_valkey_settings
 from services.cli.commands.status import read_present_status
+from tests.support.builders.folded_log import FoldedLog, folded_log
 from tests.support.eventually import eventually
-from tests.support.folded_log import FoldedLog, folded_log
-from tests.support.own_valkey import own_valkey
-from tests.support.valkey_cluster import valkey_cluster
+from tests.support.servers.own_valkey import own_valkey
+from tests.support.servers.valkey_cluster import valkey_cluster
 
 MOST_S: Final = 5.0
 """Seconds in which operators get an answer."""

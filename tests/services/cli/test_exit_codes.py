@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from services.cli.__main__ import COMMANDS as HEADINGS
 from services.cli.__main__ import app
 from services.cli.output import ExitCode
-from tests.support.commands import command_tree
+from tests.support.clients.commands import command_tree
 
 ROOT = Path(__file__).parents[3]
 

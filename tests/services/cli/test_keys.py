@@ -14,8 +14,8 @@ from libs.kafka.topics import create_topics
 from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.views.valkey.request_counters import KeyUses
 from services.cli.commands.keys import app
-from tests.support import commands
-from tests.support.catalogue import Catalogue, open_catalogue
+from tests.support.builders.catalogue import Catalogue, open_catalogue
+from tests.support.clients import commands
 
 
 @pytest.fixture

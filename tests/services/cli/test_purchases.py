@@ -32,11 +32,11 @@ from libs.storage.object_store import Store, open_store
 from libs.storage.secrets import account_secret, contest_secret, erase_contest_secret
 from libs.tally.events import ContestClosed, Event, VoteCast, VoteRemoved
 from services.cli.commands.purchases import app
-from tests.support import commands
-from tests.support.builders import a_cast, a_removal
-from tests.support.catalogue import open_catalogue
+from tests.support.builders.catalogue import open_catalogue
+from tests.support.builders.contests import a_cast, a_removal
+from tests.support.builders.purchases_log import FoldedPurchases, folded_purchases
+from tests.support.clients import commands
 from tests.support.eventually import eventually
-from tests.support.purchases_log import FoldedPurchases, folded_purchases
 
 ACCOUNT = "a1"
 CONTEST = "c1"

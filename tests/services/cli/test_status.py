@@ -25,13 +25,13 @@ from libs.views.valkey.function_loading import load_functions
 from services.cli import present_servers
 from services.cli.commands.status import parts_of, readings
 from services.cli.output import Block, show
-from tests.support.builders import a_cast
-from tests.support.commands import run, use_deployment
-from tests.support.deployments import READ_S, read_status
+from tests.support.builders.contests import a_cast
+from tests.support.builders.folded_log import FoldedLog, folded_log
+from tests.support.clients.commands import run, use_deployment
 from tests.support.eventually import eventually
-from tests.support.folded_log import FoldedLog, folded_log
-from tests.support.projector_metrics import projector_metrics
-from tests.support.versions import OTHER_LAYOUT, functions_of_another_version
+from tests.support.servers.deployments import READ_S, read_status
+from tests.support.servers.projector_metrics import projector_metrics
+from tests.support.servers.versions import OTHER_LAYOUT, functions_of_another_version
 
 
 @pytest.fixture(autouse=True)

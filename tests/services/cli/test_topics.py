@@ -12,9 +12,9 @@ from libs.contracts.topics import topics_of
 from libs.deployment.settings import DeploymentAddresses
 from libs.kafka.topics import create_topics, open_admin, required_settings
 from services.cli.commands.topics import app
-from tests.support import commands
-from tests.support.log_writers import open_writer
-from tests.support.topics import alter_topic
+from tests.support.clients import commands
+from tests.support.clients.log_writers import open_writer
+from tests.support.servers.topics import alter_topic
 
 run = partial(commands.run, of=app)
 

@@ -16,7 +16,7 @@ from tests.support.eventually import eventually
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
 
-SCRIPT = Path(__file__).parents[2] / "support" / "run_tally_up.py"
+SCRIPT = Path(__file__).parents[2] / "support" / "servers" / "run_tally_up.py"
 
 
 def start(data_dir: Path) -> StackProcess:

@@ -20,11 +20,11 @@ from libs.audit.report import VerificationReport
 from libs.contracts.ndjson_codec import json_form
 from libs.local_stack.servers import Servers
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating
-from tests.support.builders import NOW, a_cast, a_removal, a_report
-from tests.support.commands import run, use_deployment
-from tests.support.deployments import compare, compare_in_parallel
+from tests.support.builders.contests import NOW, a_cast, a_removal, a_report
+from tests.support.builders.folded_log import FoldedLog, folded_log
+from tests.support.clients.commands import run, use_deployment
 from tests.support.eventually import eventually
-from tests.support.folded_log import FoldedLog, folded_log
+from tests.support.servers.deployments import compare, compare_in_parallel
 
 pytestmark = pytest.mark.slow
 

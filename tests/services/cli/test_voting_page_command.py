@@ -13,8 +13,8 @@ from libs.local_stack import ports
 from services.cli.__main__ import app
 from services.cli.commands.up import qr_code
 from services.cli.output import ExitCode
-from tests.support.http_clients import http_client
-from tests.support.retried import final_answer
+from tests.support.clients.http_clients import http_client
+from tests.support.clients.retried import final_answer
 
 pytestmark = pytest.mark.pure
 API = {"TALLY_URL": "http://127.0.0.1:1", "TALLY_API_KEY": "tk_x"}

@@ -14,8 +14,8 @@ from libs.deployment.settings import DeploymentAddresses
 from libs.kafka.topics import create_topics
 from libs.storage.object_store import environment_files, open_store
 from tests.libs.catalogue.conftest import TABLE
-from tests.support import commands
-from tests.support.catalogue import Catalogue, open_catalogue
+from tests.support.builders.catalogue import Catalogue, open_catalogue
+from tests.support.clients import commands
 
 
 @pytest.fixture

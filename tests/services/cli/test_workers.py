@@ -14,9 +14,9 @@ import pytest
 from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack.ports import free_ports
 from libs.local_stack.reaper import start_time
-from tests.support.commands import environment
+from tests.support.clients.commands import environment
+from tests.support.clients.http_clients import http_client
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
 
 pytestmark = [pytest.mark.slow]
 

@@ -22,11 +22,11 @@ from services.dashboard.app import open_module
 from services.dashboard.settings import Settings
 from services.dashboard.status import STATUS
 from tests.services.query.query_environment import PUBLISHED, Catalogue
-from tests.support.builders import a_cast
-from tests.support.deployments import read_status
+from tests.support.builders.contests import a_cast
+from tests.support.builders.folded_log import FoldedLog, folded_log
 from tests.support.eventually import eventually
-from tests.support.folded_log import FoldedLog, folded_log
-from tests.support.proxy import proxy
+from tests.support.servers.deployments import read_status
+from tests.support.servers.proxy import proxy
 
 PATH = "/operations/status"
 NOW_AND_THEN = {"lag_s", "processed_per_s", "oldest_pending_s", "left_s", "valkey_clock_off_s"}

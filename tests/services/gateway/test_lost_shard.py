@@ -11,9 +11,9 @@ import pytest
 from libs.contracts.topics import catalogue_topic
 from libs.views.valkey.hash_tags import key_base, slot_of
 from tests.services.gateway.test_recovering_views import ACCOUNT, Deployment, deployment
+from tests.support.clients.voting import Contest
 from tests.support.eventually import eventually
-from tests.support.valkey_cluster import Cluster, Node, valkey_cluster
-from tests.support.voting import Contest
+from tests.support.servers.valkey_cluster import Cluster, Node, valkey_cluster
 
 __all__ = ["deployment"]
 pytestmark = pytest.mark.slow

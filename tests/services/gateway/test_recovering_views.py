@@ -29,14 +29,14 @@ from services.gateway.app import open_app
 from services.gateway.settings import Settings
 from services.projector.app import run
 from services.projector.settings import Settings as ProjectorSettings
-from tests.support.deployments import issue_key
+from tests.support.clients.http_clients import http_client
+from tests.support.clients.retried import final_answer
+from tests.support.clients.vote_views import VoteViews
+from tests.support.clients.voting import Api, Contest, code, new_id
 from tests.support.eventually import eventually
-from tests.support.freshness import are_fresh
-from tests.support.http_clients import http_client
-from tests.support.proxy import proxy
-from tests.support.retried import final_answer
-from tests.support.vote_views import VoteViews
-from tests.support.voting import Api, Contest, code, new_id
+from tests.support.servers.deployments import issue_key
+from tests.support.servers.freshness import are_fresh
+from tests.support.servers.proxy import proxy
 
 pytestmark = pytest.mark.slow
 

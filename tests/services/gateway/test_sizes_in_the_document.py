@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from libs.contracts.limits import BATCH_BODY, COMMAND_BODY, JSON_BODY, LOG_IN_BODY
 from libs.web.documents.openapi import MAX_BYTES
-from tests.support.openapi import read_tracked, resolved
+from tests.support.models.openapi import read_tracked, resolved
 
 DOCUMENT: Final = read_tracked()
 BODIES: Final = {

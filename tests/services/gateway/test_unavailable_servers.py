@@ -20,9 +20,9 @@ from libs.local_stack.valkey import find as find_valkey
 from libs.telemetry.environment_settings import read_settings
 from services.cli.__main__ import app
 from services.gateway.settings import Settings
+from tests.support.clients.http_clients import http_client
+from tests.support.clients.retried import final_answer
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
-from tests.support.retried import final_answer
 
 PASSWORD = "hunter2-f00d"
 NOBODY = "127.0.0.1:1"

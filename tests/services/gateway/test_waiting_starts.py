@@ -21,9 +21,9 @@ from libs.local_stack.settings import StackSettings, Topology
 from libs.local_stack.startup_report import Silence
 from libs.storage.object_store import open_store
 from services.cli import bootstrap
-from tests.support import commands
+from tests.support.clients import commands
+from tests.support.clients.http_clients import http_client
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
 

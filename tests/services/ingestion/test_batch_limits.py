@@ -15,9 +15,9 @@ from libs.telemetry.metrics import REGISTRY
 from libs.web.door.client_address import Proxies
 from libs.web.server.hot_requests import AsgiRequest
 from services.ingestion.vote_endpoints import Voting
+from tests.support.clients.metrics import refusals
+from tests.support.clients.positions import HeldSecrets
 from tests.support.eventually import eventually
-from tests.support.metrics import refusals
-from tests.support.positions import HeldSecrets
 
 KEY = ApiKey("acme", "k", "", ("votes:write",), 0)
 

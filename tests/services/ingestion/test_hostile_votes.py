@@ -22,7 +22,7 @@ from services.ingestion.purchase_routes import TOKEN, _place, _token
 from services.ingestion.source_forms import ReportForm
 from services.ingestion.vote_endpoints import _item_answer, _vote_id
 from services.ingestion.vote_forms import VoteForm, check_vote, command, parse_vote
-from tests.support.hostile import mutated, mutated_text
+from tests.support.builders.hostile import mutated, mutated_text
 
 SCOPE: Final = {"type": "http", "path": "/contests/c/votes", "headers": []}
 JSON: Final = "application/json"

@@ -17,9 +17,9 @@ from libs.purchases.service import PurchaseService
 from libs.telemetry.metrics import REGISTRY
 from libs.web.errors import handle_errors
 from services.ingestion.purchase_routes import purchase_router
+from tests.support.builders.purchases_log import FoldedPurchases, folded_purchases
+from tests.support.clients.voting import code
 from tests.support.eventually import eventually
-from tests.support.purchases_log import FoldedPurchases, folded_purchases
-from tests.support.voting import code
 
 PARTITIONS = 2
 SECRET, OTHER = b"s" * 32, b"t" * 32

@@ -30,12 +30,12 @@ from libs.voting.protocol.shared_steps import Accepted, Outcome
 from libs.voting.service import VotingService, create_voting_service
 from services.projector.app import run
 from services.projector.settings import Settings
-from tests.support.builders import a_vote
-from tests.support.catalogue import Catalogue, open_catalogue
+from tests.support.builders.catalogue import Catalogue, open_catalogue
+from tests.support.builders.contests import a_vote
+from tests.support.clients.vote_views import VoteViews
 from tests.support.eventually import eventually
-from tests.support.permissive_guard import Unguarded
-from tests.support.topics import new_topics
-from tests.support.vote_views import VoteViews
+from tests.support.servers.permissive_guard import Unguarded
+from tests.support.servers.topics import new_topics
 
 ACCOUNT = "acme"
 PARTITIONS = 2

@@ -24,7 +24,7 @@ from libs.tally.time_conversion import timestamp
 from libs.voting.protocol.shared_steps import Accepted
 from services.projector import closing_manager
 from tests.services.projector.projector_environment import ACCOUNT, HOUR, PARTITIONS, SECOND, ProjectorEnvironment
-from tests.support.builders import a_report, a_void
+from tests.support.builders.contests import a_report, a_void
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.slow

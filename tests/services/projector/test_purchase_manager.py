@@ -24,8 +24,8 @@ from libs.telemetry.metrics import REGISTRY
 from libs.views.purchases.purchase_views import Unreadable
 from services.projector import purchase_manager
 from services.projector.purchase_manager import AT_ONCE, PurchaseManager
+from tests.support.builders.purchases_log import FoldedPurchases, a_purchase, folded_purchases
 from tests.support.eventually import eventually
-from tests.support.purchases_log import FoldedPurchases, a_purchase, folded_purchases
 
 PARTITIONS = 2
 

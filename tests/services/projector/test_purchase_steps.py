@@ -23,8 +23,8 @@ from libs.voting import contest_cache
 from libs.voting.contest_cache import ContestCache
 from services.projector.purchase_steps import Steps
 from services.projector.uncounted_purchases import LONGEST_REST_S, rest_s
-from tests.support.builders import a_contest
-from tests.support.purchases_log import a_purchase
+from tests.support.builders.contests import a_contest
+from tests.support.builders.purchases_log import a_purchase
 
 
 async def account_secret(account: str) -> bytes:

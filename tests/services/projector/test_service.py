@@ -20,9 +20,9 @@ from libs.tally.events import Fence
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.purchases.purchase_views import PurchaseViews
 from tests.services.projector.projector_environment import PARTITIONS, ProjectorEnvironment
-from tests.support.commands import environment
+from tests.support.clients.commands import environment
 from tests.support.eventually import eventually
-from tests.support.frozen_process import stopped
+from tests.support.servers.frozen_process import stopped
 
 pytestmark = pytest.mark.slow
 

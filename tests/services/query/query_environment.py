@@ -52,11 +52,11 @@ from services.catalogue.routes import build_router
 from services.catalogue.settings import Settings as CatalogueSettings
 from services.query.app import open_module
 from services.query.settings import Settings
-from tests.support.builders import a_cast, a_report
-from tests.support.freshness import make_fresh
-from tests.support.permissive_guard import Unguarded
-from tests.support.positions import position_tokens
-from tests.support.vote_views import FoldInput, VoteViews, let_be_whole
+from tests.support.builders.contests import a_cast, a_report
+from tests.support.clients.positions import position_tokens
+from tests.support.clients.vote_views import FoldInput, VoteViews, let_be_whole
+from tests.support.servers.freshness import make_fresh
+from tests.support.servers.permissive_guard import Unguarded
 
 PARTITIONS = 4
 START_MS = 1_790_000_000_000

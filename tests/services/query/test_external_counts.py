@@ -5,7 +5,7 @@ from typing import Any
 from libs.tally.events import ContestClosed, ContestReopened
 from tests.services.query import query_environment
 from tests.services.query.query_environment import PARTITIONS, QueryEnvironment, closed_contest, contest, figures
-from tests.support.voting import code
+from tests.support.clients.voting import code
 
 MAPPING = {"A": "a", "A2": "a", "B": "b"}
 REOPENING = "/contests/song/reopen"

@@ -20,7 +20,7 @@ from tests.services.query.timeline_reads import (
     song,
     voted,
 )
-from tests.support.builders import a_removal
+from tests.support.builders.contests import a_removal
 
 
 async def test_every_minute_is_answered_as_at_its_end(env: QueryEnvironment) -> None:

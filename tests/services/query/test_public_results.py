@@ -13,9 +13,9 @@ from libs.tally.time_conversion import timestamp
 from services.query.public_results import for_all, shared_for
 from tests.services.query.query_environment import QueryEnvironment, closed_contest, contest, song
 from tests.services.query.test_visibility import HIDDEN, TIMES
-from tests.support.builders import NOW, a_contest
+from tests.support.builders.contests import NOW, a_contest
+from tests.support.clients.voting import code
 from tests.support.eventually import eventually
-from tests.support.voting import code
 
 PATH = "/public/contests/song/results"
 

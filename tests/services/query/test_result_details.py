@@ -9,7 +9,7 @@ from libs.contracts.certificates import FORMAT, Certificate, stamped
 from libs.storage.object_store import open_store
 from tests.services.query.query_environment import QueryEnvironment, closed_contest, contest
 from tests.services.query.streams.stream_clients import COUNTS, Service
-from tests.support.voting import code
+from tests.support.clients.voting import code
 
 PICTURE = {"image": {"key": "poster"}}
 

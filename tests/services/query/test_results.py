@@ -21,7 +21,7 @@ from libs.views.votes.reply_types import SourceCounts
 from services.query.counts_snapshot import Snapshot
 from services.query.public_results import hidden
 from services.query.vote_updates import record
-from tests.support.builders import NOW, a_contest
+from tests.support.builders.contests import NOW, a_contest
 
 STATUSES = {"a": "approved", "b": "approved", "c": "rejected", "d": "pending"}
 IDS = ("1", "2", "3", "4")

@@ -36,11 +36,11 @@ from tests.services.query.timeline_reads import (
     song,
     voted,
 )
-from tests.support.builders import a_removal
+from tests.support.builders.contests import a_removal
+from tests.support.clients.vote_views import VoteViews, let_be_whole
+from tests.support.clients.voting import code
 from tests.support.eventually import eventually
 from tests.support.hypothesis_examples import examples
-from tests.support.vote_views import VoteViews, let_be_whole
-from tests.support.voting import code
 
 pytestmark = pytest.mark.usefixtures("nothing_is_held")
 

@@ -11,7 +11,7 @@ from libs.tally.time_conversion import timestamp
 from services.query import public_contest, public_results, snapshot_cache
 from tests.services.query.query_environment import QueryEnvironment, contest
 from tests.services.query.streams.stream_clients import first_events
-from tests.support.openapi import read_tracked
+from tests.support.models.openapi import read_tracked
 
 TIMES: Final[dict[str, dict[str, str]]] = {
     "announced": {"start": "2099-01-01T00:00:00Z", "end": "2100-01-01T00:00:00Z"},

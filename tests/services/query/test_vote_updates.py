@@ -9,10 +9,10 @@ from httpx import Response
 
 from libs.web.server import asgi_routes
 from tests.services.query.query_environment import QueryEnvironment, contest, figures, open_environment, song
-from tests.support.http_clients import http_client
-from tests.support.positions import position_tokens
-from tests.support.serving import served
-from tests.support.voting import code
+from tests.support.clients.http_clients import http_client
+from tests.support.clients.positions import position_tokens
+from tests.support.clients.voting import code
+from tests.support.servers.serving import served
 
 COUNTED = {"count", "anonymous_voter_count", "unique_voter_count"}
 PATH = "/contests/song/vote_updates"

@@ -13,7 +13,7 @@ from services.query.position_wait import PositionWatch
 from services.query.snapshot_cache import SnapshotCache
 from tests.services.query import query_environment
 from tests.services.query.query_environment import PARTITIONS, START_MS, Catalogue, QueryEnvironment
-from tests.support.vote_views import VoteViews
+from tests.support.clients.vote_views import VoteViews
 
 PATH = "/contests/song/timeline"
 COUNTS = "/contests/song/vote_updates?sources=true"

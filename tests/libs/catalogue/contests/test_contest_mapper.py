@@ -14,7 +14,7 @@ from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from tests.libs.catalogue.conftest import TABLE
-from tests.support.catalogue import Catalogue
+from tests.support.builders.catalogue import Catalogue
 
 CONTESTS, PARTICIPANTS = TABLE["contests"], TABLE["participants"]
 

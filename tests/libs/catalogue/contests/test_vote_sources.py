@@ -9,7 +9,7 @@ from libs.catalogue.contests.vote_sources import ExternalCounts, Held, SourceCon
 from libs.tally.counts import VoteSums
 from libs.tally.events import SourceReported
 from libs.tally.sources import SourceTally
-from tests.support.builders import a_report
+from tests.support.builders.contests import a_report
 
 IDS = st.sampled_from(["1", "2", "3", "4"])
 PARTICIPANTS = st.sampled_from(["a", "b", "c"])

@@ -38,7 +38,7 @@ from libs.voting.protocol.effects import (
 )
 from libs.voting.protocol.shared_steps import Accepted, Outcome
 from tests.libs.voting.protocol.steps import APPENDED, duplicate, folded, granted, names, play, progress
-from tests.support.builders import a_contest, a_rating, a_vote
+from tests.support.builders.contests import a_contest, a_rating, a_vote
 
 CONTEST = a_contest(ip_restriction_per_participant=-1)
 LIMITED = a_contest(ip_restriction_per_participant=2)

@@ -32,7 +32,7 @@ from libs.voting.protocol.effects import Append, AwaitGate, AwaitVote, GiveAddre
 from libs.voting.protocol.removal import remove_vote
 from libs.voting.protocol.shared_steps import Removed
 from tests.libs.voting.protocol.steps import APPENDED, folded, names, play, progress
-from tests.support.builders import a_cast, a_contest, a_vote
+from tests.support.builders.contests import a_cast, a_contest, a_vote
 
 CONTEST = a_contest(ip_restriction_per_participant=-1, is_vote_removal_allowed=True)
 LIMITED = a_contest(ip_restriction_per_participant=2, is_vote_removal_allowed=True)

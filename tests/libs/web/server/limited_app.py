@@ -12,7 +12,7 @@ from libs.tally.errors import Overloaded
 from libs.web.door.request_parsing import read_body
 from libs.web.errors import Unauthorized
 from libs.web.server.http_service import build_app
-from tests.support.serving import Client
+from tests.support.servers.serving import Client
 
 HELLO = "GET /hello HTTP/1.1\nHost: here\n\n"
 

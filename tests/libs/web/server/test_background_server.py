@@ -11,7 +11,7 @@ from libs.local_stack.ports import free_ports
 from libs.web.server.background_server import serve_in_background
 from libs.web.server.metrics import metrics_route
 from libs.web.settings import HostSettings
-from tests.support.http_clients import http_client
+from tests.support.clients.http_clients import http_client
 
 
 async def test_it_is_served_while_the_work_goes_on_and_the_signals_stay_with_the_process() -> None:

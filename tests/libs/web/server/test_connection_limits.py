@@ -11,9 +11,9 @@ from starlette.responses import Response
 from libs.contracts.limits import JSON_BODY
 from libs.web.door.request_parsing import read_body
 from tests.libs.web.server.limited_app import HELLO, a_holding_app, an_app, greet, refusal
+from tests.support.clients.metrics import refusals
 from tests.support.eventually import eventually
-from tests.support.metrics import refusals
-from tests.support.serving import Client, served
+from tests.support.servers.serving import Client, served
 
 ASKED = "GET /hello HTTP/1.1\nHost: here\n"
 

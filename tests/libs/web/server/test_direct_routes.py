@@ -20,7 +20,7 @@ from libs.web.server.http_service import HttpModule, build_app
 from libs.web.server.metrics import RequestTimes
 from tests.libs.web.server.driven_connection import Driver
 from tests.support.eventually import eventually
-from tests.support.serving import Client, served
+from tests.support.servers.serving import Client, served
 
 BODY = b"ballot"
 

@@ -12,9 +12,9 @@ from libs.local_stack.service_process import PARTS
 from libs.web.server import http_service
 from libs.web.server.http_service import HttpModule, build_app
 from libs.web.settings import CLOSE_S, DRAIN_S, HttpSettings
+from tests.support.clients.http_clients import http_client
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
-from tests.support.serving import served
+from tests.support.servers.serving import served
 
 KILLED_AFTER_S = 30
 """Kubernetes' terminationGracePeriodSeconds by default, and `stop_grace_period` in `deploy/compose.yaml`."""

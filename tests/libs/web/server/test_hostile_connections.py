@@ -10,7 +10,7 @@ import pytest
 
 from libs.web.server.http_connection import MOST_PIPELINED
 from tests.libs.web.server.limited_app import HELLO, an_app, greet
-from tests.support.serving import Client, served
+from tests.support.servers.serving import Client, served
 
 SERVER = """
 import asyncio

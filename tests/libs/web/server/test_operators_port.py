@@ -16,8 +16,8 @@ from libs.web.responses import OncePerSecond
 from libs.web.server.background_server import serve_in_background
 from libs.web.server.http_service import HttpModule, build_app
 from libs.web.settings import HttpSettings
-from tests.support.http_clients import http_client
-from tests.support.serving import served
+from tests.support.clients.http_clients import http_client
+from tests.support.servers.serving import served
 
 HIDDEN = ("/metrics", "/metrics/", "/operations/status", "/operations/contests/c/reopen")
 SHOWN = ("/contests/c/reopen", "/operations/purchases", "/livez", "/readyz", "/contests")

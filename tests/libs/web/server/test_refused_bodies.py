@@ -13,7 +13,7 @@ import requests
 
 from tests.libs.web.server.limited_app import an_app, greet
 from tests.support.programs import CURL, Programs
-from tests.support.serving import served
+from tests.support.servers.serving import served
 
 MIB = 1 << 20
 

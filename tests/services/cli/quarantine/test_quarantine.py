@@ -26,12 +26,12 @@ from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.generations.generations import ProjectionName, projections_of
 from libs.views.purchases.purchase_views import PurchaseViews
 from libs.views.votes.address_counters import AddressCounters
-from tests.support.builders import a_cast
-from tests.support.commands import run, use_deployment
-from tests.support.deployments import read_status
-from tests.support.folded_log import FoldedLog, folded_log
-from tests.support.purchases_log import a_purchase
-from tests.support.vote_views import FoldInput
+from tests.support.builders.contests import a_cast
+from tests.support.builders.folded_log import FoldedLog, folded_log
+from tests.support.builders.purchases_log import a_purchase
+from tests.support.clients.commands import run, use_deployment
+from tests.support.clients.vote_views import FoldInput
+from tests.support.servers.deployments import read_status
 
 HEADERS = [("origin", b"an importer"), ("raw", b"\xff\x00")]
 BYTES = b"\xff\xfe no text" + bytes(range(20))

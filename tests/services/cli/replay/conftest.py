@@ -8,9 +8,9 @@ import pytest
 from libs.local_stack.servers import Servers
 from libs.local_stack.supervisor import Supervisor
 from tests.services.cli.replay.context import ReplayContext
-from tests.support.own_stack import open_own_stack
-from tests.support.stack_keys import development_client
-from tests.support.voting import Api
+from tests.support.clients.stack_keys import development_client
+from tests.support.clients.voting import Api
+from tests.support.servers.own_stack import open_own_stack
 
 
 @pytest.fixture(scope="package")

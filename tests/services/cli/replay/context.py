@@ -17,8 +17,8 @@ from libs.replay.targets import ReplayTarget, next_number
 from libs.views.generations.generations import Generations, ProjectionName
 from libs.views.valkey.client import ValkeyClient
 from services.cli.deployment_discovery import find_addresses
-from tests.support.commands import tally
-from tests.support.voting import Contest
+from tests.support.clients.commands import tally
+from tests.support.clients.voting import Contest
 
 
 @dataclass(frozen=True)

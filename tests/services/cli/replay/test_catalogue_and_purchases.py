@@ -5,8 +5,8 @@ from libs.contracts.topics import CATALOGUE_PARTITIONS, legacy_test_namespace
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.generations.generations import ProjectionName
 from tests.services.cli.replay.context import ReplayContext, voted
-from tests.support.purchases_over_http import becomes, paid, purchase, refund, send, wait_for_paid_votes
-from tests.support.voting import Api, code, new_id, running
+from tests.support.clients.purchases_over_http import becomes, paid, purchase, refund, send, wait_for_paid_votes
+from tests.support.clients.voting import Api, code, new_id, running
 
 ALL = ["catalogue", "test", "votes", "purchases"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.services.cli.replay.context import ReplayContext, count, voted
-from tests.support.voting import Api, Contest
+from tests.support.clients.voting import Api, Contest
 
 VOTERS = [f"voter {number}" for number in range(12)]
 SPOILT = 100

@@ -11,9 +11,9 @@ import orjson
 
 from libs.web.server.http_service import HttpServer
 from tests.services.query.query_environment import QueryEnvironment
-from tests.support import serving
-from tests.support.hostile import ask
-from tests.support.http_clients import http_client
+from tests.support.builders.hostile import ask
+from tests.support.clients.http_clients import http_client
+from tests.support.servers import serving
 
 DEADLINE_S = 60.0
 COUNTS = "/contests/song/vote_updates"

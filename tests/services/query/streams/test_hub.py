@@ -20,7 +20,7 @@ from tests.services.query.streams.stream_clients import (
     Stream,
 )
 from tests.services.query.test_public_results import given_receipt
-from tests.support.voting import hours_from_now
+from tests.support.clients.voting import hours_from_now
 
 QUIET_S = 0.5
 """Long enough for several looks."""

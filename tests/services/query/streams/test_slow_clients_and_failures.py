@@ -28,11 +28,11 @@ from tests.services.query.streams.stream_clients import (
     Stream,
     served,
 )
-from tests.support import commands
+from tests.support.clients import commands
+from tests.support.clients.http_clients import http_client
+from tests.support.clients.retried import final_answer
 from tests.support.eventually import eventually
-from tests.support.freshness import make_fresh
-from tests.support.http_clients import http_client
-from tests.support.retried import final_answer
+from tests.support.servers.freshness import make_fresh
 
 PARTICIPANTS = 100
 """So many that a few events fill a connection that is not read."""

@@ -19,8 +19,8 @@ from libs.web.door.sessions import COOKIE, Sessions
 from services.query.settings import Settings
 from tests.services.query.query_environment import QueryEnvironment, open_environment, song
 from tests.services.query.streams.stream_clients import PUBLIC_STREAM, STREAM, EndOfStream, Service, Stream, served
+from tests.support.clients.metrics import refusals
 from tests.support.eventually import eventually
-from tests.support.metrics import refusals
 
 FORWARDED = "X-Forwarded-For"
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import urlsplit
 
-from tests.support.network import LOOPBACK, Break, Network, Pace, Rule, held, open_network
+from tests.support.servers.network import LOOPBACK, Break, Network, Pace, Rule, held, open_network
 
 CLIENTS: Final = ("",)
 """Processes without a name: all."""

@@ -7,8 +7,8 @@ import httpx
 
 from libs.catalogue.api_keys import PERMISSIONS, IssuedKey
 from libs.local_stack.supervisor import Supervisor
-from tests.support.deployments import issue_key
-from tests.support.http_clients import http_client
+from tests.support.clients.http_clients import http_client
+from tests.support.servers.deployments import issue_key
 
 
 def development_client(stack: Mapping[str, Any], **options: Any) -> httpx.AsyncClient:

@@ -13,10 +13,10 @@ from libs.local_stack.service_process import PARTS
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
-from tests.support.deployments import FEW_PARTITIONS
+from tests.support.servers.deployments import FEW_PARTITIONS
 
 if TYPE_CHECKING:
-    from tests.support.secured import Secured
+    from tests.support.servers.secured import Secured
 
 
 @asynccontextmanager

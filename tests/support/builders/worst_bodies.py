@@ -9,7 +9,7 @@ import orjson
 
 from libs.contracts.limits import JSON_BODY
 from libs.web.door.request_parsing import MAX_VALUES
-from tests.support.openapi import resolved
+from tests.support.models.openapi import resolved
 
 MARKS: Final = "\u0301\u0316"
 """Combining marks of two classes: to order a run of them takes the square of its length, if it is not cut."""

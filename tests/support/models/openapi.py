@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 import yaml
 
-ROOT: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[3]
 OPENAPI: Final = ROOT / "services/gateway/openapi.yaml"
 ASYNCAPI: Final = ROOT / "libs/contracts/asyncapi.yaml"
 WIDTH: Final = 110

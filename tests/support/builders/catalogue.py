@@ -20,8 +20,8 @@ from libs.projection.settings import CATALOGUE, ProjectorSettings
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.client import ValkeyClient
 from libs.views.valkey.function_loading import load_functions, open_valkey
-from tests.support.freshness import are_fresh, folding
-from tests.support.topics import new_topics
+from tests.support.servers.freshness import are_fresh, folding
+from tests.support.servers.topics import new_topics
 
 
 @dataclass

@@ -19,9 +19,9 @@ from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.client import ValkeyClient
 from libs.views.valkey.function_loading import load_functions, open_valkey
 from libs.views.votes.address_counters import AddressCounters
-from tests.support.freshness import make_fresh
-from tests.support.topics import new_topics
-from tests.support.vote_views import VoteViews
+from tests.support.clients.vote_views import VoteViews
+from tests.support.servers.freshness import make_fresh
+from tests.support.servers.topics import new_topics
 
 PARTITIONS = 2
 

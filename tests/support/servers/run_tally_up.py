@@ -8,7 +8,7 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
 from libs.local_stack.supervisor import Supervisor
 from services.cli.commands.up import run
-from tests.support.stand_in_services import GATEWAY, PROJECTOR, RecordingPreparation
+from tests.support.servers.stand_in_services import GATEWAY, PROJECTOR, RecordingPreparation
 
 settings = StackSettings(data_dir=Path(sys.argv[1]), stack="native", kafka_bootstrap_servers=None, valkey_url=None)
 report = Report()

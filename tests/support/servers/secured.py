@@ -30,9 +30,9 @@ from libs.local_stack.kafka import NativeKafka, new_id
 from libs.local_stack.service_process import ServiceProcess
 from libs.local_stack.startup_report import Silence
 from libs.local_stack.valkey import NativeValkey
-from tests.support.proxy import pump
+from tests.support.servers.proxy import pump
 
-SECURITY = Path(__file__).parents[2] / "deploy" / "security"
+SECURITY = Path(__file__).parents[3] / "deploy" / "security"
 PARTS = ("ingestion", "query", "catalogue", "dashboard", "gateway", "projector", "operator")
 ADMIN = "admin"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"

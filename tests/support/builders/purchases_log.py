@@ -23,8 +23,8 @@ from libs.projection.record_projections import PurchasesProjection
 from libs.projection.settings import PURCHASES, ProjectorSettings
 from libs.views.purchases.purchase_views import PurchaseViews
 from libs.views.valkey.function_loading import load_functions, open_valkey
-from tests.support.freshness import folding
-from tests.support.topics import new_topics
+from tests.support.servers.freshness import folding
+from tests.support.servers.topics import new_topics
 
 NOW_US = 1_790_000_000_000_000
 

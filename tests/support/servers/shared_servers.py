@@ -135,7 +135,7 @@ async def _plain(directory: Path) -> AsyncIterator[SharedServers]:
 
 @asynccontextmanager
 async def _secured(directory: Path) -> AsyncIterator[SharedServers]:
-    from tests.support.secured import secured_servers  # noqa: PLC0415 (only if needed)
+    from tests.support.servers.secured import secured_servers  # noqa: PLC0415 (only if needed)
 
     async with secured_servers(directory / "data", "t????????", "e2e????????") as servers:
         folder = servers.certificates.folder

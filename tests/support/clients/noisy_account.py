@@ -11,8 +11,8 @@ from typing import Any, Final
 import httpx
 
 from libs.concurrency.tasks import end_tasks
-from tests.support.openapi import read_tracked, resolved
-from tests.support.worst_bodies import JSON, MARKS, largest, most_bytes
+from tests.support.builders.worst_bodies import JSON, MARKS, largest, most_bytes
+from tests.support.models.openapi import read_tracked, resolved
 
 WORKERS: Final = 2
 """Requests under way at the same time."""

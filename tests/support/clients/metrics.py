@@ -6,7 +6,7 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from libs.telemetry.metrics import REGISTRY
-from tests.support.http_clients import http_client
+from tests.support.clients.http_clients import http_client
 
 OPENMETRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import httpx
 
+from tests.support.clients.http_clients import ok
+from tests.support.clients.voting import Contest, new_id
 from tests.support.eventually import eventually
-from tests.support.http_clients import ok
-from tests.support.voting import Contest, new_id
 
 PURCHASES = "/operations/purchases"
 

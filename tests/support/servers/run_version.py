@@ -1,4 +1,4 @@
-"""Runs a module with other Valkey functions: `python -m tests.support.run_version SOURCES MODULE ARGUMENT...`."""
+"""Runs a module with other Valkey functions: `python -m tests.support.servers.run_version SOURCES MODULE ...`."""
 
 import runpy
 import sys

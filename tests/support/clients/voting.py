@@ -7,9 +7,9 @@ from typing import Any
 
 import httpx
 
+from tests.support.clients.http_clients import ok
+from tests.support.clients.retried import final_answer
 from tests.support.eventually import DEADLINE_S, eventually
-from tests.support.http_clients import ok
-from tests.support.retried import final_answer
 
 
 def hours_from_now(hours: float) -> str:

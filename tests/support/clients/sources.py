@@ -5,8 +5,8 @@ from typing import Any
 
 import httpx
 
-from tests.support.retried import final_answer
-from tests.support.voting import Api, Contest, new_id
+from tests.support.clients.retried import final_answer
+from tests.support.clients.voting import Api, Contest, new_id
 
 
 @dataclass(frozen=True)
