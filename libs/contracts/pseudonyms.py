@@ -4,13 +4,14 @@ Pseudonyms are HMAC-SHA-256 truncated to 16 bytes, as unpadded base64url. The sa
 voter and as an anonymous voter, gives two pseudonyms that cannot be linked without the contest's secret.
 """
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64decode
 from binascii import Error as BadBase64
+from binascii import b2a_base64
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import sha256
-from hmac import HMAC, compare_digest
-from typing import Annotated, Final, Literal
+from hmac import compare_digest
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -22,6 +23,11 @@ Kind = Literal["voter", "anonymous", "address", "purchase", "user"]
 
 SIZE = 16
 TAG_SIZE = 12
+BLOCK_BYTES: Final = 64
+"""Size of a block of SHA-256."""
+_INNER: Final = bytes(byte ^ 0x36 for byte in range(256))
+_OUTER: Final = bytes(byte ^ 0x5C for byte in range(256))
+_URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 
 
 def pseudonym(secret: bytes, kind: Kind, identity: str) -> str:
@@ -67,19 +73,25 @@ def is_receipt_of(server_key: bytes, contest: str, receipt: str) -> bool:
 
 
 def _hmac(key: bytes, message: bytes) -> bytes:
-    """Return the HMAC-SHA-256. A copy of a keyed object takes half as long as `hmac.digest`."""
-    mac = _keyed(key).copy()
-    mac.update(message)
-    return mac.digest()
+    """Return the HMAC-SHA-256 (RFC 2104). Copies of keyed hashes take half as long as those of `hmac.HMAC`."""
+    inner, outer = _keyed(key)
+    inner, outer = inner.copy(), outer.copy()
+    inner.update(message)
+    outer.update(inner.digest())
+    mac: bytes = outer.digest()
+    return mac
 
 
 @lru_cache(maxsize=256)
-def _keyed(key: bytes) -> HMAC:
-    return HMAC(key, digestmod="sha256")
+def _keyed(key: bytes) -> tuple[Any, Any]:
+    """Return the inner and the outer hash after their first block, which only depends on the key."""
+    block = (key if len(key) <= BLOCK_BYTES else sha256(key).digest()).ljust(BLOCK_BYTES, b"\0")
+    return sha256(block.translate(_INNER)), sha256(block.translate(_OUTER))
 
 
 def _text(raw: bytes) -> str:
-    return urlsafe_b64encode(raw).rstrip(b"=").decode()
+    """Return unpadded base64url, in half the time of `urlsafe_b64encode`."""
+    return b2a_base64(raw, newline=False).rstrip(b"=").translate(_URL_SAFE).decode()
 
 
 MAX_IDENTITY_BYTES: Final = 256

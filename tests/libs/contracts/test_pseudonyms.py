@@ -1,5 +1,6 @@
 """The log names no person, and a receipt is useful only to its owner."""
 
+import hmac
 from base64 import urlsafe_b64encode
 
 from hypothesis import given
@@ -21,6 +22,12 @@ def test_the_same_id_has_another_name_in_each_contest_and_as_each_kind_of_voter(
     assert len(names) == 4
     assert {len(name) for name in names} == {22}
     assert pseudonym(SECRET, "voter", "x") in names
+
+
+@given(st.binary(max_size=200), st.text(max_size=200))
+def test_a_pseudonym_is_a_truncated_hmac(secret: bytes, identity: str) -> None:
+    mac = hmac.digest(secret, f"voter\0{identity}".encode(), "sha256")
+    assert pseudonym(secret, "voter", identity) == urlsafe_b64encode(mac[:16]).rstrip(b"=").decode()
 
 
 @given(st.binary(min_size=1, max_size=32), st.text(max_size=30), st.text(max_size=30), st.text(max_size=30))
