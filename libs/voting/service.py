@@ -1,7 +1,8 @@
 """Casts and removes votes: starts the protocols, waits for their outcomes, and counts these."""
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter as tallied
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -12,7 +13,7 @@ from prometheus_client import Counter
 from libs.catalogue.contests.contest_mapper import load_contest, load_kept_contest
 from libs.contracts.log_records import CURRENT
 from libs.contracts.pseudonyms import receipt
-from libs.contracts.topics import VotesLog
+from libs.contracts.topics import Topic, VotesLog
 from libs.deployment.deployment import Deployment
 from libs.storage.object_store import StorageUnavailable
 from libs.storage.secrets import contest_secret
@@ -29,7 +30,7 @@ from libs.voting.protocol import casting, removal, shared_steps
 from libs.voting.protocol.effects import Steps
 from libs.voting.protocol.shared_steps import Outcome, Removed
 from libs.voting.protocol_driver import Driver
-from libs.voting.protocol_run import Finish, Run
+from libs.voting.protocol_run import Run
 
 _ACCEPTED: Final = {source: VOTES_ACCEPTED.labels(source) for source in get_args(Source)}
 
@@ -65,7 +66,7 @@ class VotingService:
             return []
         try:
             contest = await self.contests.get(account, commands[0].contest)
-            self.log.topic_from(contest.votes_from)
+            topic = self.log.topic_from(contest.votes_from)
             await self.receipts.load()
         except TallyError as error:
             return [error] * len(commands)
@@ -74,8 +75,7 @@ class VotingService:
         for at, command in enumerate(commands):
             by_voter.setdefault(command.voter, []).append(at)
         for places in by_voter.values():
-            runs = [self._run(account, contest, commands[at], partial(outcomes.set, at)) for at in places]
-            self.driver.start(runs)
+            self.driver.start([self._run(account, contest, topic, commands[at], outcomes, at) for at in places])
         return await outcomes.all
 
     async def find_receipt(self, contest: str, voter: str, vote_id: str, accepted_at: int) -> str | None:
@@ -85,10 +85,13 @@ class VotingService:
             return None
         return receipt(self.receipts.at(accepted_at), contest, voter, vote_id)
 
-    def _run(self, account: str, contest: Contest, command: CastVote, finish: Finish) -> Run:
-        partition = self.partition_of(contest, command.voter)
+    def _run(
+        self, account: str, contest: Contest, topic: Topic, command: CastVote, outcomes: "_Outcomes", at: int
+    ) -> Run:
+        """Return the protocol that casts the vote whose place in the request is `at`."""
+        partition = topic.partition_of(command.voter)
         steps = casting.cast_vote(command, contest, partition, _Receipts(self.receipts, command))
-        return self.driver.new_run(steps, account, command, partition, finish)
+        return self.driver.new_run(steps, account, command, partition, partial(outcomes.set, at))
 
     async def remove(self, account: str, command: RemoveVote) -> Removed:
         """Remove a free vote on its voter's request. Repeatable: a vote that no longer counts is no error.
@@ -209,14 +212,16 @@ def _actor() -> Actor | None:
     return None if actor is None else replace(actor, origin="")
 
 
-def count(outcome: Outcome) -> None:
-    """Count one outcome, once per answered vote."""
+def count(outcomes: Iterable[Outcome]) -> None:
+    """Count outcomes, once per answered vote."""
+    for metric, votes in tallied(map(_metric, outcomes)).items():
+        metric.inc(votes)
+
+
+def _metric(outcome: Outcome) -> Counter:
     if not isinstance(outcome, TallyError):
-        (VOTES_DEDUPLICATED if outcome.replayed else _ACCEPTED[outcome.command.source]).inc()
-    elif isinstance(outcome, AppendUnknown):
-        VOTES_UNKNOWN.inc()
-    else:
-        _refused(outcome.code).inc()
+        return VOTES_DEDUPLICATED if outcome.replayed else _ACCEPTED[outcome.command.source]
+    return VOTES_UNKNOWN if isinstance(outcome, AppendUnknown) else _refused(outcome.code)
 
 
 @cache

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -24,7 +25,7 @@ from libs.web.door.client_address import Proxies
 from libs.web.door.request_parsing import declared_size, load_json, require_json
 from libs.web.errors import Forbidden, is_for_the_caller, log_cause, problem_response, status_of
 from libs.web.server.hot_requests import HotRequest, Reply, reply_of
-from services.ingestion.batch_parsing import NDJSON, Ballot, BatchIds, id_in, parse_batch
+from services.ingestion.batch_parsing import NDJSON, Ballot, BatchIds, id_in, parse_item, split_batch
 from services.ingestion.vote_forms import (
     VOTE_ID_TEXT,
     VoteForm,
@@ -81,7 +82,7 @@ class Voting:
             if isinstance(accepted, TallyError):
                 raise accepted
         except TallyError as error:
-            count(error)
+            count([error])
             if not is_for_the_caller(error):
                 raise
             if status_of(error) == HTTPStatus.SERVICE_UNAVAILABLE:
@@ -89,7 +90,7 @@ class Voting:
                     await request.read(VOTE_BODY)
             named = {"vote_id": vote_id} if vote_id is not None else _named(headers, request.received)
             return reply_of(problem_response(error, scope, **named))
-        count(accepted)
+        count([accepted])
         return self._reply(accepted)
 
     def _reply(self, accepted: Accepted) -> Reply:
@@ -117,34 +118,23 @@ class Voting:
             with self._batch_of(declared_size(headers, BATCH_BODY)):
                 return await self._cast_items(request, key, media_type)
         except TallyError as error:  # a batch that is refused as a whole counts as one
-            count(error)
+            count([error])
             raise
 
     async def _cast_items(self, request: HotRequest, key: ApiKey, media_type: str) -> Reply:
         scope, body = request.scope, await request.read(BATCH_BODY)
-        items = await off_loop(len(body), parse_batch, media_type, body)
-        ids = BatchIds(header(scope["headers"], b"idempotency-key"))
-        contest, forwarded = scope["path_params"]["contest_key"], self._proxies.end_user(scope)
+        items = await off_loop(len(body), split_batch, media_type, body)
+        contest = scope["path_params"]["contest_key"]
         secret = await self._votes.contests.secret(key.account, contest)
-
-        def vote_of(ballot: Ballot) -> CastVote | TallyError:
-            if isinstance(ballot.vote, TallyError):
-                return ballot.vote
-            return ids.name(command(contest, secret, ballot.vote, ballot.vote_id or "", forwarded))
-
+        name = _namer(header(scope["headers"], b"idempotency-key"))
+        vote_of = partial(name, contest, secret, self._proxies.end_user(scope))
         answers: list[dict[str, Any]] = []
         positions: dict[int, int] = {}
         for at in range(0, len(items), SLICE):
-            ballots = await read_ballots(key, items[at : at + SLICE])
-            votes = [vote_of(ballot) for ballot in ballots]
-            cast = [vote for vote in votes if isinstance(vote, CastVote)]
-            outcomes = iter(await self._take_or_fail(key.account, cast))
-            for vote, ballot in zip(votes, ballots, strict=True):
-                outcome = next(outcomes) if isinstance(vote, CastVote) else vote
-                count(outcome)
-                answers.append(
-                    _item_answer(outcome, vote.vote_id if isinstance(vote, CastVote) else ballot.vote_id)
-                )
+            outcomes = await self._cast_slice(key, items[at : at + SLICE], vote_of)
+            count(outcome for outcome, _ in outcomes)
+            for outcome, vote_id in outcomes:
+                answers.append(_item_answer(outcome, vote_id))
                 if isinstance(outcome, Accepted):
                     positions[outcome.partition] = max(positions.get(outcome.partition, 0), outcome.offset + 1)
         sent = [(b"content-type", b"application/json")]
@@ -152,6 +142,22 @@ class Voting:
             sent.append((b"tally-position", self._positions.encode(positions).encode()))
         result = orjson.dumps({"results": answers})
         return Reply(200, [*sent, _length(result)], result)
+
+    async def _cast_slice(
+        self, key: ApiKey, items: Sequence[bytes], vote_of: Callable[[VoteForm], CastVote]
+    ) -> list[tuple[Outcome, str | None]]:
+        """Return the outcome and the id of each item."""
+        ballots = await read_ballots(key, items)
+        votes = [vote_of(ballot.vote) for ballot in ballots if isinstance(ballot.vote, VoteForm)]
+        cast = iter(zip(await self._take_or_fail(key.account, votes), votes, strict=True))
+        outcomes: list[tuple[Outcome, str | None]] = []
+        for form, vote_id in ballots:
+            if isinstance(form, VoteForm):
+                outcome, vote = next(cast)
+                outcomes.append((outcome, vote.vote_id))
+            else:
+                outcomes.append((form, vote_id))
+        return outcomes
 
     @contextmanager
     def _batch_of(self, size: int) -> Iterator[None]:
@@ -219,22 +225,35 @@ def _vote_id(form: VoteForm, idempotency_key: str | None) -> str:
     return idempotency_key
 
 
-async def read_ballots(key: ApiKey, items: Sequence[Callable[[], Ballot]]) -> list[Ballot]:
+async def read_ballots(key: ApiKey, items: Sequence[bytes]) -> list[Ballot]:
     """Parse items of a batch, yielding to other requests after every `TURN` of them."""
+    may_be_paid = "purchases:write" in key.permissions
     ballots: list[Ballot] = []
     for at, item in enumerate(items):
         if at % TURN == 0:
             await asyncio.sleep(0)
-        ballots.append(_allowed(key, item()))
+        ballot = parse_item(item)
+        if not may_be_paid and isinstance(ballot.vote, VoteForm) and ballot.vote.source == "c-paid":
+            ballot = Ballot(Forbidden("purchases:write"), ballot.vote_id)
+        ballots.append(ballot)
     return ballots
 
 
-def _allowed(key: ApiKey, ballot: Ballot) -> Ballot:
-    """Replace a paid vote by `Forbidden` if the key lacks purchases:write."""
-    vote = ballot.vote
-    if isinstance(vote, VoteForm) and vote.source == "c-paid" and "purchases:write" not in key.permissions:
-        return Ballot(Forbidden("purchases:write"), ballot.vote_id)
-    return ballot
+Namer = Callable[[str, bytes, str | None, VoteForm], CastVote]
+
+
+def _namer(idempotency_key: str | None) -> Namer:
+    """Return the function that builds the commands of a batch, each with an id."""
+    if idempotency_key is None:
+        return _with_new_id
+    ids = BatchIds(idempotency_key)
+    return lambda contest, secret, forwarded, form: ids.name(
+        command(contest, secret, form, form.vote_id or "", forwarded)
+    )
+
+
+def _with_new_id(contest: str, secret: bytes, forwarded: str | None, form: VoteForm) -> CastVote:
+    return command(contest, secret, form, form.vote_id or new_vote_id(), forwarded)
 
 
 def _length(body: bytes) -> tuple[bytes, bytes]:
@@ -259,8 +278,10 @@ def _body(accepted: Accepted) -> dict[str, Any]:
     }
 
 
-def _item_answer(result: Accepted | TallyError, vote_id: str | None) -> dict[str, Any]:
-    if isinstance(result, Accepted):
-        return _body(result) | {"status": 200 if result.replayed else 201}
-    answer = {"status": status_of(result), "vote_id": vote_id, "code": result.code, "detail": result.message}
-    return result.data | answer
+def _item_answer(outcome: Outcome, vote_id: str | None) -> dict[str, Any]:
+    if isinstance(outcome, TallyError):
+        answer = {"status": status_of(outcome), "vote_id": vote_id, "code": outcome.code}
+        return outcome.data | answer | {"detail": outcome.message}
+    body = _body(outcome)
+    body["status"] = 200 if outcome.replayed else 201
+    return body

@@ -76,7 +76,7 @@ class Steps:
 
     async def _cast(self, purchase: Purchase) -> PurchaseEvent:
         [outcome] = await self.votes.cast(purchase.account, [await self._vote(purchase, self.votes.contests)])
-        count(outcome)
+        count([outcome])
         if isinstance(outcome, TallyError):
             raise outcome
         return PurchaseCast(**_of(purchase), accepted_at=outcome.terms.accepted_at)
