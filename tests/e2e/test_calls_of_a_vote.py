@@ -1,7 +1,7 @@
 """The number of Python functions that a gateway calls for a vote: printed, as the size of the hot path.
 
-A gateway runs in this process, in a thread of its own. Calls of asyncio's own functions are left out, as the service
-runs on uvloop, which has none, and those of tests.
+A gateway runs in this process, in a thread of its own. Calls of asyncio's own functions are left out, as the
+service runs on uvloop, which has none, and those of tests.
 """
 
 from __future__ import annotations
