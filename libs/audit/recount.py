@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from libs.audit.log_fold import LogFold, without_gc
-from libs.catalogue.contests.closing_record import is_sealed
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
+from libs.catalogue.contests.seals import is_sealed
 from libs.contracts.catalogue_events import ContestRecords
 from libs.contracts.log_records import Position
 from libs.deployment.deployment import Deployment

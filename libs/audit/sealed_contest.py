@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from libs.audit.log_fold import slices
-from libs.catalogue.contests.closing_record import Correction, Seal, closing_of, corrections, reopened_of
+from libs.catalogue.contests.closing_record import closing_of, reopened_of
+from libs.catalogue.contests.corrections import Correction, corrections
+from libs.catalogue.contests.seals import Seal
 from libs.catalogue.errors import NotClosed, NotSealed
 from libs.catalogue.records import RecordService
 from libs.catalogue.resource_table import CONTESTS

@@ -9,16 +9,8 @@ from typing import Final, NamedTuple
 
 from pydantic import ValidationError
 
-from libs.catalogue.contests.closing_record import (
-    Closing,
-    Seal,
-    closing_of,
-    seal_of,
-    sealed,
-    unsealed,
-    votes_from,
-    without_grace,
-)
+from libs.catalogue.contests.closing_record import Closing, closing_of, votes_from, without_grace
+from libs.catalogue.contests.seals import Seal, seal_of, sealed, unsealed
 from libs.catalogue.errors import NotClosed
 from libs.catalogue.records import RecordService
 from libs.catalogue.resource_table import CONTESTS

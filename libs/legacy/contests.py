@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, ClassVar, Final
 
-from libs.catalogue.contests.closing_record import in_running_order
 from libs.catalogue.contests.contest_mapper import contest_of, listed
+from libs.catalogue.contests.corrections import in_running_order
 from libs.catalogue.errors import RecordTooLarge
 from libs.catalogue.pagination import size_of
 from libs.catalogue.records import MAX_TOGETHER

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from libs.catalogue.contests.closing_record import seal_of
+from libs.catalogue.contests.seals import seal_of
 from libs.certificates.service import load
 from libs.contracts.catalogue_events import ApiKey
 from libs.contracts.certificates import FORMAT, Certificate

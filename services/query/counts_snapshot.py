@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import orjson
 
-from libs.catalogue.contests.closing_record import Correction, in_running_order, show_in_force
+from libs.catalogue.contests.closing_record import show_in_force
+from libs.catalogue.contests.corrections import Correction, in_running_order
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.catalogue.pagination import Ranked
 from libs.catalogue.schemas.contest import Contest as ContestRecord

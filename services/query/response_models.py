@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
-from libs.catalogue.contests.closing_record import CorrectedMember
+from libs.catalogue.contests.corrections import CorrectedMember
 from libs.web.documents.openapi import Schema
 
 DETAILED = "Only with `details=true`."

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from libs.catalogue.contests.closing_record import seal_of, title_of
+from libs.catalogue.contests.closing_record import title_of
+from libs.catalogue.contests.seals import seal_of
 from libs.catalogue.contests.vote_sources import external_counts
 from libs.catalogue.schemas.contest import Participant
 from libs.contracts.catalogue_events import Stored

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from libs.catalogue.contests.closing_record import as_closed, corrections, show_in_force, votes_from
+from libs.catalogue.contests.closing_record import show_in_force, votes_from
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
+from libs.catalogue.contests.corrections import as_closed, corrections
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.catalogue.schemas.contest import Show
 from libs.concurrency.tasks import SingleFlight

@@ -5,7 +5,7 @@ from functools import partial
 import httpx
 import pytest
 
-from libs.catalogue.contests.closing_record import erased
+from libs.catalogue.contests.seals import erased
 from libs.catalogue.resource_table import CONTESTS
 from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor

@@ -3,15 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from libs.catalogue.contests.closing_record import (
-    Closing,
-    closing_of,
-    in_running_order,
-    is_erased,
-    reopened_of,
-    status_of,
-    votes_from,
-)
+from libs.catalogue.contests.closing_record import Closing, closing_of, reopened_of, status_of, votes_from
+from libs.catalogue.contests.corrections import in_running_order
+from libs.catalogue.contests.seals import is_erased
 from libs.catalogue.contests.vote_sources import SourceConfig, source_name, source_of
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.catalogue.schemas.contest import ContestConfig, Ordering, Rating, RenewFreeVote

@@ -3,8 +3,10 @@
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
-from libs.catalogue.contests.closing_record import SET_BY, is_sealed, phase_of
+from libs.catalogue.contests.closing_record import phase_of
 from libs.catalogue.contests.contest_votes import ContestVotes
+from libs.catalogue.contests.corrections import SET_BY
+from libs.catalogue.contests.seals import is_sealed
 from libs.catalogue.contests.visibility import LOOSENING, opens_sooner, shows_more
 from libs.catalogue.errors import HasVotes, StatusTransition
 from libs.catalogue.resource_definition import JudgedBy, Resource, Target

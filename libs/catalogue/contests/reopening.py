@@ -3,14 +3,18 @@
 from collections.abc import Collection
 from typing import Final
 
-from libs.catalogue.contests.closing_record import reopened, reopened_of, votes_from
+from libs.catalogue.contests.closing_record import closing_of, reopened_of, votes_from
+from libs.catalogue.contests.seals import is_erased, is_sealed
+from libs.catalogue.errors import NotClosed
 from libs.catalogue.records import RecordService
 from libs.catalogue.resource_table import CONTESTS
+from libs.catalogue.schemas.base import Document
 from libs.concurrency.tasks import becomes_true
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.topics import VotesLog
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.tally.errors import ViewsUnavailable
+from libs.tally.errors import ContestFinal, ViewsUnavailable
+from libs.tally.time_conversion import timestamp
 from libs.views.votes.reply_types import ClosingState
 from libs.views.votes.vote_views import VoteViews
 
@@ -57,3 +61,22 @@ class Reopener:
     async def _states(self, contest: Stored) -> Collection[ClosingState]:
         numbers = self._log.topic_from(votes_from(contest.document)).numbers
         return (await self._votes.closings(numbers, contest.key)).values()
+
+
+def reopened(document: Document, end: int) -> Document:
+    """Reopen the document of a closed contest until `end` (us). Idempotent.
+
+    Raises `NotClosed`, and `ContestFinal` if the contest is sealed or its secret was destroyed.
+    """
+    if is_erased(document):
+        raise ContestFinal("The contest's secret was destroyed: it can never be reopened.")
+    if is_sealed(document):
+        raise ContestFinal("The contest is sealed: unseal it first (`tally unseal`).")
+    config = document.get("contest_config", {}) | {"end": timestamp(end)}
+    closing = closing_of(document)
+    if closing is not None:
+        rest = {name: value for name, value in document.items() if name != "closing"}
+        return rest | {"reopened": closing.seq, "contest_config": config}
+    if reopened_of(document) and document["contest_config"] == config:
+        return document
+    raise NotClosed("The contest is not closed: change its end instead.")

@@ -13,7 +13,8 @@ from typer import Argument, BadParameter, Option
 from libs.audit.log_fold import without_gc
 from libs.audit.sealed_contest import SealableContest, ServedLog, differences_from
 from libs.backup.exported_log import ExportedLog
-from libs.catalogue.contests.closing_record import Correction, seal_of
+from libs.catalogue.contests.corrections import Correction
+from libs.catalogue.contests.seals import seal_of
 from libs.catalogue.errors import NotSealed
 from libs.certificates import verifier
 from libs.certificates.merkle_proofs import problems

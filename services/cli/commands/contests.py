@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final
 from typer import Argument, Option
 
 from libs.audit.recount import HistoricalCount, count_at
-from libs.catalogue.contests.closing_record import erased, is_sealed
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
+from libs.catalogue.contests.seals import erased, is_sealed
 from libs.catalogue.resource_table import CONTESTS
 from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.deployment.deployment import Deployment

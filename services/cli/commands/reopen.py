@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from typer import BadParameter, Option
 
 from libs.audit.recount import read_ballots
-from libs.catalogue.contests.closing_record import closing_of, reopened, status_of
-from libs.catalogue.contests.reopening import Reopener
+from libs.catalogue.contests.closing_record import closing_of, status_of
+from libs.catalogue.contests.reopening import Reopener, reopened
 from libs.catalogue.errors import NotClosed
 from libs.contracts.validation import ValidationFailed
 from libs.deployment.deployment import Deployment

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from libs.catalogue.contests.closing_record import is_sealed
+from libs.catalogue.contests.seals import is_sealed
 from libs.tally.contest import Phase
 from services.query.counts_snapshot import EncodedResponse, Render, Snapshot
 from services.query.public_results import public_answer

@@ -6,14 +6,8 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from libs.catalogue.contests.closing_record import (
-    Correction,
-    as_closed,
-    closed,
-    corrections,
-    in_running_order,
-    title_of,
-)
+from libs.catalogue.contests.closing_record import closed, title_of
+from libs.catalogue.contests.corrections import Correction, as_closed, corrections, in_running_order
 from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.tally.contest import Contest
 
