@@ -26,13 +26,15 @@ export const LIMITS = { items: 10_000, bytes: 8 * 1024 * 1024 };
  * An error of the service (RFC 9457); `code` is "" if somebody else answered, such as a proxy.
  * @typedef {{ status: number, code: string, detail: string, data: Record<string, any>, retryAfter: number }} Problem
  *
- * What became of a vote; replayed: it was recorded before. Undecided: nobody knows yet whether it is recorded, it stays stored, `resume` goes on with it.
+ * What became of a vote; replayed: it was recorded before. Undecided: nobody knows yet whether it is recorded, it stays
+ * stored, `resume` goes on with it.
  * @typedef {{ kind: "accepted", vote: PendingVote, answer: Record<string, any>, position: string | null,
  *     isReplayed: boolean }
  *   | { kind: "refused", vote: PendingVote, problem: Problem }
  *   | { kind: "undecided", vote: PendingVote, problem: Problem | null }} Outcome
  *
- * The newest state of a contest: the last `phase` event, the last counts (null while they are hidden), and whether they may be old.
+ * The newest state of a contest: the last `phase` event, the last counts (null while they are hidden), and whether they
+ * may be old.
  * @typedef {{ phase: Record<string, any> | null, results: Record<string, any> | null, isStale: boolean }} Update
  *
  * Keeps pending votes: `add` stores all or none and returns what is stored, of the same action the earlier one.
@@ -43,7 +45,8 @@ export const LIMITS = { items: 10_000, bytes: 8 * 1024 * 1024 };
  * @typedef {{ fetch: (url: string, options: RequestInit) => Promise<Response>, now: () => number, random: () => number,
  *   setTimeout: (done: () => void, ms: number) => unknown, clearTimeout: (timer: any) => void }} World
  *
- * @typedef {{ method?: string, params?: Record<string, unknown>, body?: string, type?: string, timeout?: number, base?: string }} Ask
+ * @typedef {{ method?: string, params?: Record<string, unknown>, body?: string, type?: string, timeout?: number,
+ *   base?: string }} Ask
  */
 
 /** @type {World} */
@@ -341,7 +344,10 @@ export class Client {
     return this.#answered(`/public/contests/${encodeURIComponent(contest)}`);
   }
 
-  /** Returns what a voter has used and has left. @param {string} contest @param {Record<string, string>} voter @returns {Promise<any>} */
+  /**
+   * Returns what a voter has used and has left.
+   * @param {string} contest @param {Record<string, string>} voter @returns {Promise<any>}
+   */
   allowance(contest, voter = {}) {
     return this.#answered(pathOf(contest, "allowance"), { params: voter, base: this.#backend });
   }
@@ -362,7 +368,10 @@ export class Client {
     return this.#answered(pathOf(contest, "votes", id), { params: voter, base: this.#backend });
   }
 
-  /** Removes a free vote. @param {string} contest @param {string} id @param {Record<string, string>} voter @returns {Promise<any>} */
+  /**
+   * Removes a free vote.
+   * @param {string} contest @param {string} id @param {Record<string, string>} voter @returns {Promise<any>}
+   */
   remove(contest, id, voter = {}) {
     return this.#answered(pathOf(contest, "votes", id), {
       method: "DELETE",
@@ -431,7 +440,8 @@ export class Client {
           if (name === "phase") {
             this.#clock.set(data.server_time);
             latest = { ...latest, phase: data, isStale: false };
-            if (data.hidden) [version, latest] = [null, { ...latest, results: null }]; // must be sent again once they may be seen
+            // hidden counts must be sent again once they may be seen
+            if (data.hidden) [version, latest] = [null, { ...latest, results: null }];
           } else if (name === "counts" || name === "results") {
             version = event.id || version;
             latest = { ...latest, results: data, isStale: false };
@@ -492,6 +502,7 @@ export class Client {
         for (let [rest, lines] = ["", /** @type {string[]} */ ([])]; ;) {
           watch.restart(SILENCE_MS);
           const { done, value } = await reader.read();
+          watch.end(); // whoever reads the events may take its time
           if (done) return;
           const found = (rest + value).split("\n");
           rest = found.pop() ?? "";
@@ -655,7 +666,10 @@ async function jsonOf(response) {
   }
 }
 
-/** Returns the error of an answer; null of others, which somebody else gave if they are not as expected. @param {Reply} reply */
+/**
+ * Returns the error of an answer; null of others, which somebody else gave if they are not as expected.
+ * @param {Reply} reply
+ */
 function problemOf({ status, body, retryAfter }) {
   return status < 400 ? null : problem(status, body, retryAfter);
 }

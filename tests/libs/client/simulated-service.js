@@ -132,8 +132,12 @@ export class World {
     if (typeof pieces[0] === "number") return this.#refuse(pieces[0]);
     if (pieces[0] === "unreachable") throw new TypeError("no way");
     if (pieces[0] === "page") return new Response(PROXY_PAGE);
+    const cut = new DOMException("aborted", "AbortError");
     const body = new ReadableStream(
-      { pull: (controller) => this.#next(controller, pieces, signal) },
+      {
+        start: (controller) => signal.addEventListener("abort", () => controller.error(cut)),
+        pull: (controller) => this.#next(controller, pieces, signal),
+      },
       { highWaterMark: 0 },
     );
     return new Response(body, { headers: { "Content-Type": "text/event-stream" } });

@@ -261,6 +261,20 @@ test("a stream is opened again after any end", async () => {
   assert.deepEqual(resumed, [null, null, "v1", "v1", "v1", "v1", "v1", "v1", null]);
 });
 
+test("who takes long with an event misses nothing", async () => {
+  const counts = [1, 2, 3, 4, 5].map((count) => `event: counts\ndata: {"count": ${count}}\n\n`);
+  const world = new World({ streams: [["phase", ...counts, GONE]] });
+  const seen = [];
+  const slow = async () => {
+    for await (const { results } of client(world).follow("c")) {
+      await new Promise((resolve) => world.outside.setTimeout(resolve, 60_000));
+      seen.push(results?.count ?? null);
+    }
+  };
+  await world.until(slow());
+  assert.deepEqual([seen, world.opened.length], [[null, 1, 2, 3, 4, 5], 1]);
+});
+
 test("a stream ends where connecting again does not help, and when it is told to", async () => {
   const world = new World({ streams: [[503], [401]] });
   await assert.rejects(world.until(collected(client(world).follow("c"))), shipped.ApiError);
