@@ -20,7 +20,8 @@ from libs.views.valkey.partition_reads import Mark
 from libs.web.door.auth import header
 from libs.web.door.query_parameters import refuse_unknown_parameters
 from libs.web.server.hot_requests import HotRequest, Reply
-from services.query.counts_snapshot import EncodedResponse, Snapshot, encoded
+from services.query.counts_snapshot import Snapshot
+from services.query.encoded_response import EncodedResponse, encoded
 from services.query.public_results import PublicResults, for_all, shared_for
 from services.query.response_models import CONTEST, TIME, ImageKey
 from services.query.snapshot_cache import SnapshotCache, now

@@ -16,7 +16,8 @@ from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.web.door.auth import header
 from libs.web.door.query_parameters import refuse_unknown_parameters
 from libs.web.server.hot_requests import HotRequest, Reply
-from services.query.counts_snapshot import EncodedResponse, Snapshot, encoded
+from services.query.counts_snapshot import Snapshot
+from services.query.encoded_response import EncodedResponse, encoded
 from services.query.result_details import corrections_of
 from services.query.snapshot_cache import SnapshotCache, now
 from services.query.vote_updates import last_update

@@ -8,7 +8,8 @@ from libs.catalogue.contests.vote_sources import external_counts
 from libs.catalogue.schemas.contest import Participant
 from libs.contracts.catalogue_events import Stored
 from libs.tally.time_conversion import timestamp
-from services.query.counts_snapshot import EncodedResponse, Snapshot, encoded
+from services.query.counts_snapshot import Snapshot
+from services.query.encoded_response import EncodedResponse, encoded
 
 
 def details_answer(snapshot: Snapshot) -> EncodedResponse:

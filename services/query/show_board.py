@@ -7,7 +7,8 @@ from libs.catalogue.schemas.contest import ContestConfig
 from libs.contracts.catalogue_events import Stored
 from libs.results.contest_counts import NO_RATINGS, NOTHING
 from libs.results.contest_results import places, rank_keys, rating
-from services.query.counts_snapshot import EncodedResponse, Snapshot, encoded
+from services.query.counts_snapshot import Snapshot
+from services.query.encoded_response import EncodedResponse, encoded
 from services.query.vote_updates import last_update
 
 BY_VOTES = ContestConfig(participant_order="vote_count")

@@ -20,7 +20,8 @@ from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.partition_reads import Mark
 from libs.views.votes.vote_views import VoteViews
-from services.query.counts_snapshot import NO_POSITIONS, ContestSums, Snapshot
+from services.query.contest_sums import NO_POSITIONS, ContestSums
+from services.query.counts_snapshot import Snapshot
 from services.query.position_wait import PositionWatch
 
 MOST_CONTESTS: Final = 1_000

@@ -19,7 +19,8 @@ from libs.tally.time_conversion import microseconds, parse_timestamp, timestamp
 from libs.web.documents.openapi import UNCHANGED, problems
 from libs.web.door.auth import Authenticator
 from libs.web.door.typed_routes import IfNoneMatch, Permitted, TypedRoute
-from services.query.counts_snapshot import EncodedResponse, Snapshot
+from services.query.counts_snapshot import Snapshot
+from services.query.encoded_response import EncodedResponse
 from services.query.response_models import COUNT_HEADERS, TimelineRecord
 from services.query.snapshot_cache import SnapshotCache, now
 from services.query.timeline_cache import (

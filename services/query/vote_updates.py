@@ -20,13 +20,9 @@ from libs.views.votes.timeline import MINUTE_MS
 from libs.web.door.auth import Authenticator, Headers, header, require
 from libs.web.door.query_parameters import cached_by_query
 from libs.web.server.hot_requests import HotRequest, Reply
-from services.query.counts_snapshot import (
-    NO_POSITIONS,
-    EncodedResponse,
-    Render,
-    Snapshot,
-    encoded,
-)
+from services.query.contest_sums import NO_POSITIONS
+from services.query.counts_snapshot import Render, Snapshot
+from services.query.encoded_response import EncodedResponse, encoded
 from services.query.historical_counts import PastCounts
 from services.query.result_details import with_details, with_held
 from services.query.snapshot_cache import SnapshotCache, covers

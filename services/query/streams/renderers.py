@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from libs.catalogue.contests.seals import is_sealed
 from libs.tally.contest import Phase
-from services.query.counts_snapshot import EncodedResponse, Render, Snapshot
+from services.query.counts_snapshot import Render, Snapshot
+from services.query.encoded_response import EncodedResponse
 from services.query.public_results import public_answer
 from services.query.result_details import details_answer, linked_details_answer, screen_details_answer
 from services.query.show_board import board_answer, linked_board_answer

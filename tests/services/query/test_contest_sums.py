@@ -14,7 +14,7 @@ from libs.tally.errors import ViewsUnavailable
 from libs.views.valkey import watched_reads
 from libs.views.valkey.function_loading import load_functions, open_valkey
 from libs.views.votes.reply_types import PartitionState
-from services.query.counts_snapshot import ContestSums
+from services.query.contest_sums import ContestSums
 from tests.support.builders.contests import a_cast
 from tests.support.clients.vote_views import FoldInput, VoteViews, let_be_whole
 
