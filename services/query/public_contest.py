@@ -23,7 +23,8 @@ from libs.web.server.hot_requests import HotRequest, Reply
 from services.query.counts_snapshot import Snapshot
 from services.query.encoded_response import EncodedResponse, encoded
 from services.query.public_results import PublicResults, for_all, shared_for
-from services.query.response_models import CONTEST, TIME, ImageKey
+from services.query.response_models import CONTEST, DISPLAYED_NUMBER, TIME, ImageKey
+from services.query.result_details import displayed_numbers
 from services.query.snapshot_cache import SnapshotCache, now
 
 MOST_CONTESTS: Final = 1_000
@@ -42,7 +43,7 @@ class Entrant(BaseModel):
 
     participant_key: str = Field(description="Key of the participant.")
     running_number: int = Field(description="Number within the contest, from 1.")
-    number_string: str | None = Field(description="The displayed number, if the account has set one.")
+    number_string: str = Field(description=DISPLAYED_NUMBER)
     title: str | None = Field(description="Display name.")
     story: str | None = Field(description="Displayed text.")
     image: PublicImage | None = Field(description="The participant's picture; null also if it is private.")
@@ -192,12 +193,13 @@ def public_contest(snapshot: Snapshot, images: Images, origin: str) -> EncodedRe
         return Entrant(
             participant_key=stored.key,
             running_number=stored.number,
-            number_string=entry.number_string,
+            number_string=numbers[stored.key],
             title=entry.title,
             story=entry.story,
             image=image(entry.image_key),
         )
 
+    numbers = displayed_numbers(snapshot)
     record, contest = snapshot.record, snapshot.contest
     rules = record.contest_config
     shown = PublicContest(

@@ -9,6 +9,10 @@ from libs.catalogue.contests.corrections import CorrectedMember
 from libs.web.documents.openapi import Schema
 
 DETAILED = "Only with `details=true`."
+DISPLAYED_NUMBER = (
+    "The displayed number: the one that the account has set, else the place in the running order, among all "
+    "participants. "
+)
 CORRECTIONS = (
     "Titles, statuses and the running order, where they were changed after the end. The results have those of the "
     "end. "
@@ -87,6 +91,7 @@ class ParticipantCount(Counted):
     image: ImageKey | None = Field(None, description="The participant's picture. " + DETAILED)
     color: str | None = Field(None, description="The chosen colour. " + DETAILED)
     running_number: int | None = Field(None, description="Number in the contest, from 1. " + DETAILED)
+    number_string: str | None = Field(None, description=DISPLAYED_NUMBER + DETAILED)
     rating: RatingSums | None = RATING
     vote_sources: list[SourceCount] | None = Field(None, description="Only with `sources=true`.")
 

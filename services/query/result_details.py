@@ -35,6 +35,7 @@ def linked_details_answer(snapshot: Snapshot) -> EncodedResponse:
 def details(snapshot: Snapshot) -> dict[str, Any]:
     """Build the details of the contest and of its approved participants."""
     approved = [stored for stored in snapshot.named if snapshot.contest.participants.get(stored.key) == "approved"]
+    numbers = displayed_numbers(snapshot)
     seal = seal_of(snapshot.stored.document)
     sealed = None if seal is None else {"sha256": seal.sha256, "sealed_at": timestamp(seal.sealed_at)}
     return {
@@ -43,7 +44,16 @@ def details(snapshot: Snapshot) -> dict[str, Any]:
         "seal": sealed,
         "corrections": corrections_of(snapshot, names=True),
         "running_order": [stored.key for stored in approved],
-        "participants": {stored.key: _participant(stored) for stored in approved},
+        "participants": {stored.key: _participant(stored, numbers[stored.key]) for stored in approved},
+    }
+
+
+def displayed_numbers(snapshot: Snapshot) -> dict[str, str]:
+    """Return the number of each participant that people see: the one that the account has set, else its place in
+    the running order, which stays when another one is disqualified."""
+    return {
+        stored.key: stored.document.get("number_string") or str(place)
+        for place, stored in enumerate(snapshot.named, start=1)
     }
 
 
@@ -93,13 +103,14 @@ def corrections_of(snapshot: Snapshot, *, names: bool = False, without_key: bool
     ]
 
 
-def _participant(stored: Stored) -> dict[str, Any]:
+def _participant(stored: Stored, number: str) -> dict[str, Any]:
     record = Participant.model_validate(stored.document)
     return {
         "title": record.title,
         "image": _image(record.image_key),
         "color": record.color,
         "running_number": stored.number,
+        "number_string": number,
     }
 
 

@@ -100,6 +100,7 @@ def _update(
         final=snapshot.results.final,
         sealed=is_sealed(snapshot.stored.document),
         visibility=snapshot.visibility,
+        result_release=snapshot.record.contest_config.result_release,
         hidden=hidden,
         is_public=not snapshot.hides_from_public(has_voted=False),
         is_counting=not lag.is_stopped,

@@ -136,10 +136,10 @@ LastEventId = Annotated[
 ]
 EVENTS: Final = """
 Sends server-sent events. The first is `phase`, sent again on every change: `{"phase", "start", "end", "final",
-"sealed", "visibility", "hidden", "is_public", "is_counting", "held_final", "show", "lag", "updated",
-"server_time"}`.
-`visibility` is the contest's `vote_visibility`, `hidden` is true while this caller may not see the counts, and
-`is_public` while the public may. `is_counting` is false while the log does not respond: no vote is accepted or
+"sealed", "visibility", "result_release", "hidden", "is_public", "is_counting", "held_final", "show", "lag",
+"updated", "server_time"}`.
+`visibility` is the contest's `vote_visibility`, `result_release` its member of the same name. `hidden` is true
+while this caller may not see the counts, and `is_public` while the public may. `is_counting` is false while the log does not respond: no vote is accepted or
 counted then. `show` is what screens show, as `GET /contests/<key>/show` returns it; without a key its call to
 vote is empty until it is shown. `held_final` is true if the counts that it holds or reveals are those of the
 final result. `lag` is `{"records", "seconds"}`: while counting is late, the events of all contests that wait to
@@ -153,7 +153,7 @@ may be opened again.
 DETAILS: Final = """
 With `details`, an event `details` comes before the counts, and again on changes: `{"title", "image", "seal",
 "corrections", "running_order": ["<key>"], "participants": {"<key>": {"title", "image", "color",
-"running_number"}}}`, also while the counts are hidden. With
+"running_number", "number_string"}}}`, also while the counts are hidden. With
 `sources`, events `counts` then contain the external counts that are held.
 
 While the counts are hidden, only keys with `results:read_hidden` receive them.
@@ -257,7 +257,7 @@ def public_stream_route(serve: PublicStream, end: Callable[[], None]) -> StreamR
 def _stream(name: str) -> Schema:
     example = (
         'retry: 2000\nevent: phase\ndata: {"phase":"running","start":"2026-09-01T18:00:00.000000Z","end":null,'
-        '"final":false,"sealed":false,"visibility":"shown","hidden":false,"is_public":true,"is_counting":true,"held_final":false,"show":{"state":"live","held_at":null,"revealed":0,"reveals":"counts","is_released":false,"released_at":null,'
+        '"final":false,"sealed":false,"visibility":"shown","result_release":"at_end","hidden":false,"is_public":true,"is_counting":true,"held_final":false,"show":{"state":"live","held_at":null,"revealed":0,"reveals":"counts","is_released":false,"released_at":null,'
         '"call_to_vote":{"is_shown":false,"url":null,"text":null},"message":null},"lag":{"records":0,"seconds":0},"updated":"2026-09-01T17:30:00.000000Z","server_time":"2026-09-01T18:30:00.000000Z"}\n\n'
         f'event: {name}\ndata: {{"contest_key":"...","count":42}}\nid: 5d41402abc4b2a76\n\n'
     )

@@ -30,6 +30,7 @@ class PhaseState(NamedTuple):
     final: bool
     sealed: bool
     visibility: str
+    result_release: str
     hidden: bool
     is_public: bool
     is_counting: bool

@@ -61,7 +61,14 @@ async def test_the_record_has_exactly_the_documented_members(env: QueryEnvironme
         "participant_style": {"skin": "round"},
         "share_top_x": 3,
         "participants": [
-            of_both | {"participant_key": "a", "running_number": 1, "title": "A", "story": "A story"},
+            of_both
+            | {
+                "participant_key": "a",
+                "running_number": 1,
+                "number_string": "1",
+                "title": "A",
+                "story": "A story",
+            },
             of_both
             | {"participant_key": "b", "running_number": 2, "title": "B"}
             | {"number_string": "7b", "image": at("i2", "two")},

@@ -53,7 +53,15 @@ async def test_a_stream_names_those_whom_it_counts_and_keeps_what_is_hidden(
             "seal": None,
             "corrections": [],
             "running_order": ["a"],
-            "participants": {"a": {"title": "Ada", "image": {"key": "face"}, "color": None, "running_number": 1}},
+            "participants": {
+                "a": {
+                    "title": "Ada",
+                    "image": {"key": "face"},
+                    "color": None,
+                    "running_number": 1,
+                    "number_string": "1",
+                }
+            },
         }
         if visibility == "shown":
             assert "title" not in (await stream.next("counts")).data
@@ -61,6 +69,21 @@ async def test_a_stream_names_those_whom_it_counts_and_keeps_what_is_hidden(
             assert (await stream.next()).name == "counts"
         await env.production.change("participants", "a", {"status": "approved", "title": "Ada L."})
         assert (await stream.next("details")).data["participants"]["a"]["title"] == "Ada L."
+
+
+async def test_an_act_keeps_its_number_when_another_one_is_disqualified(env: QueryEnvironment) -> None:
+    await env.production.create("contests", "song", contest() | {"running_order": ["c", "a", "b", "d"]})
+    for name in "abcd":
+        await env.production.enter("song", name, title=name, number_string="12b" if name == "d" else None)
+    key = await env.production.reader()
+
+    async def numbers() -> dict[str, str]:
+        found = await env.counts(key, query="?details=true")
+        return {name: entry["number_string"] for name, entry in found["participants"].items()}
+
+    assert await numbers() == {"c": "1", "a": "2", "b": "3", "d": "12b"}
+    await env.production.change("participants", "a", {"status": "rejected"})
+    assert await numbers() == {"c": "1", "b": "3", "d": "12b"}
 
 
 async def test_a_plain_read_has_details_on_request(env: QueryEnvironment) -> None:

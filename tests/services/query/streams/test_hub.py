@@ -52,7 +52,16 @@ async def test_a_stream_begins_with_what_plain_reads_answer_and_goes_on_with_vot
             assert (headers["cache-control"], headers["x-accel-buffering"]) == ("no-store", "no")
             phase = await stream.next()
             assert (phase.name, phase.retry, standing(phase)) == ("phase", "2000", ("running", False, False))
-            of_the_contest = {"phase", "start", "end", "final", "sealed", "visibility", "updated"}
+            of_the_contest = {
+                "phase",
+                "start",
+                "end",
+                "final",
+                "sealed",
+                "visibility",
+                "result_release",
+                "updated",
+            }
             of_readers = {"show", "hidden", "is_public", "is_counting", "held_final", "lag", "server_time"}
             assert set(phase.data) == of_the_contest | of_readers
             assert phase.data["start"] == "2020-01-01T00:00:00.000000Z"
