@@ -11,6 +11,7 @@ from playwright.async_api import Browser, Page, Request, async_playwright, expec
 
 from libs.local_stack.servers import Servers
 from libs.local_stack.supervisor import Supervisor
+from tests.browser.staged_walls import Stage
 from tests.support.builders.catalogue import Catalogue, open_catalogue
 from tests.support.clients.browser_contexts import Contexts
 from tests.support.clients.browser_types import ARGUMENTS, LAPTOP, Issue, Visit
@@ -56,6 +57,13 @@ async def chromium(programs: Programs) -> AsyncIterator[Browser]:
         browser = await playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield browser
         await browser.close()
+
+
+@pytest.fixture
+async def stage(chromium: Browser) -> AsyncIterator[Stage]:
+    """Walls without a service, which show the scenes that a test makes."""
+    async with Stage(chromium) as stage:
+        yield stage
 
 
 @pytest.fixture(scope="package")

@@ -1,9 +1,11 @@
 """A contest's page, its wall and its votes, as tests in a browser use them."""
 
 import os
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
+from PIL import Image
 from playwright.async_api import Locator, Page
 
 from tests.support.clients.browser_types import Visit
@@ -68,6 +70,12 @@ async def picture(page: Page, name: str) -> None:
     """Save a picture for a person to check, if `TALLY_SCREENSHOTS` names a directory."""
     if directory := os.environ.get("TALLY_SCREENSHOTS"):
         await page.screenshot(path=Path(directory) / f"{name}.png")
+
+
+async def pixels(page: Page) -> Image.Image:
+    """Return the picture of a page, with its transparency."""
+    taken = await page.screenshot(omit_background=True, animations="disabled")
+    return Image.open(BytesIO(taken)).convert("RGBA")
 
 
 async def saved(page: Page, button: str) -> Path:

@@ -1,46 +1,17 @@
-"""The layouts of a wall: what each shows, names that are not cut, and marks that a producer hides."""
+"""The layouts of a wall over a real show: what each receives and shows, and marks that a producer hides."""
 
-from functools import partial
-from io import BytesIO
 from typing import Any, Final
 
-import orjson
 import pytest
-from PIL import Image, ImageChops
-from playwright.async_api import Page, expect
+from playwright.async_api import expect
 
-from tests.browser.contest_pages import HALL, WHOLE, lead, page_of, picture, press, wall_of
+from tests.browser.contest_pages import HALL, lead, page_of, picture, pixels, press, wall_of
 from tests.support.clients.browser_types import Visit
 from tests.support.clients.voting import Api, Contest, hours_from_now, running
-from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.slow
 
 NAMES: Final = ("Żubry", "Åse Ødegård", "Jalapeño gypsy", "عُمَر الخيّام", "Ģirts Ķēniņš", "Ắnh Nguyễn")
-LONG: Final = (
-    "Die Gebrüder von Hohenstein-Wolfenbüttel und so weiter",
-    "عُمَر الخيّام وفرقته الموسيقية الكبيرة",
-    "The Copper Lanterns and the Very Long Name That Fills a Line",
-)
-LAYOUTS: Final = ("ranking", "bars", "lower-third", "countdown", "call", "winner")
-SCREENS: Final = ((1920, 1080), (1080, 1920), (390, 844))
-ADOPT: Final = """text => {
-  const sheet = new CSSStyleSheet();
-  sheet.replaceSync(text);
-  document.adoptedStyleSheets = [sheet];
-}"""
-"""Add a style sheet, which the page's security policy allows a script."""
-ENDLESS: Final = """
-const real = window.fetch;
-window.fetch = (path, options) => {
-  if (!path.endsWith("/show/stream")) return real(path, options);
-  const event = new TextEncoder().encode(`event: phase\\ndata: ${JSON.stringify(phase)}\\n\\n`);
-  return Promise.resolve(new Response(new ReadableStream({ start: (stream) => stream.enqueue(event) })));
-};
-"""
-"""A stream that sends `phase` and stays open, in place of the service's."""
-STILL: Final = ".stage .time { visibility: hidden; }"
-UNCLIPPED: Final = ".name, h1, .figure, .beside, #call-text, #message { overflow: visible !important; }"
 
 
 async def final_of(api: Api, *votes: int, **config: Any) -> Contest:
@@ -55,54 +26,6 @@ async def final_of(api: Api, *votes: int, **config: Any) -> Contest:
 
 async def direct(contest: Contest, **show: Any) -> None:
     assert (await contest.client.put(f"{contest.path}/show", json=show)).status_code == 200
-
-
-async def pixels(page: Page, *, transparent: bool = False) -> Image.Image:
-    taken = await page.screenshot(omit_background=transparent, animations="disabled")
-    return Image.open(BytesIO(taken)).convert("RGBA")
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-async def test_no_letter_is_cut_in_any_layout(api: Api, visit: Visit, layout: str) -> None:
-    contest = await final_of(api, 60, 50, 40, 30, 20, 10)
-    call = {"is_shown": True, "text": "Żagłę.example", "url": "https://vote.example"}
-    await direct(contest, call_to_vote=call, message="Żeby głosować: jęczmień, Ångström, قُبّة")
-    if layout == "winner":
-        await contest.end()
-    for number, size in enumerate(SCREENS):
-        # no rule of the style sheets changes a place or a size with the scheme: each layout is seen in both
-        scheme = ("light", "dark")[number % 2]
-        page = await visit(
-            f"{wall_of(contest)}?layout={layout}&hide=countdown-rate", size=size, color_scheme=scheme
-        )
-        await expect(page.locator("#message")).not_to_be_empty()
-        await page.wait_for_function("() => document.getElementById('call-code').naturalWidth > 0")
-        await eventually(partial(is_whole, page))
-        await page.evaluate(ADOPT, "")
-        await picture(page, f"{layout}-{size[0]}x{size[1]}-{scheme}")
-        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
-@pytest.mark.parametrize("layout", ["ranking", "bars", "lower-third"])
-async def test_long_names_and_large_figures_have_smaller_letters(api: Api, visit: Visit, layout: str) -> None:
-    contest = await api.contest(0)
-    for number, title in enumerate(LONG * 4):
-        contest.participants.append(await api.participant(contest, title=title))
-        await lead(contest, number, 999_983 - number)
-    for size in SCREENS:
-        page = await visit(f"{wall_of(contest)}?layout={layout}", size=size)
-        await expect(page.locator(".name").first).to_be_visible()
-        await eventually(partial(page.locator(".name, .stage .figure").evaluate_all, WHOLE))
-        await picture(page, f"long-{layout}-{size[0]}x{size[1]}")
-
-
-async def is_whole(page: Page) -> bool:
-    """Return whether nothing more is to be seen without clipping."""
-    taken = []
-    for style in (STILL, STILL + UNCLIPPED):
-        await page.evaluate(ADOPT, style)
-        taken.append((await pixels(page)).convert("RGB"))
-    return ImageChops.difference(*taken).getbbox() is None
 
 
 async def test_bars_and_lower_third_show_what_the_show_allows(api: Api, visit: Visit) -> None:
@@ -187,16 +110,5 @@ async def test_the_marks_of_the_operator_can_be_hidden_and_the_background_left_o
         await expect(wall.locator("#ranking .name").first).to_be_visible()
         for mark in marks.values():
             await expect(wall.locator(mark)).to_be_hidden()
-        taken = await pixels(wall, transparent=True)
+        taken = await pixels(wall)
         assert taken.getpixel((2, HALL[1] - 2)) == (0, 0, 0, 0)
-
-
-async def test_a_wall_says_that_counting_stands_still(api: Api, visit: Visit) -> None:
-    contest = await final_of(api, 3, 2)
-    show = (await api.client.get(f"{contest.path}/show")).json()
-    phase = {"phase": "running", "end": hours_from_now(1), "server_time": hours_from_now(0), "show": show}
-    phase |= {"is_counting": False, "hidden": False}
-    wall = await visit("about:blank", size=HALL, alone=True)
-    await wall.add_init_script(f"const phase = {orjson.dumps(phase).decode()}; {ENDLESS}")
-    await wall.goto(wall_of(contest))
-    await expect(wall.locator("#live")).to_have_text("Counting stands still")

@@ -277,10 +277,10 @@ export const GERMAN = {
   "Screens show the participants without counts.":
     "Die Bildschirme zeigen die Teilnehmer ohne Zahlen.",
   "Screens show the present counts.": "Die Bildschirme zeigen die aktuellen Zahlen.",
-  Sealed: "Besiegelt",
-  "Sealed {time}. SHA-256 of the certificate:": "Besiegelt {time}. SHA-256 des Zertifikats:",
-  "Sealed contests: {n}": "Besiegelte Abstimmungen: {n}",
-  "Sealed contests: none": "Besiegelte Abstimmungen: keine",
+  Sealed: "Versiegelt",
+  "Sealed {time}. SHA-256 of the certificate:": "Versiegelt {time}. SHA-256 des Zertifikats:",
+  "Sealed contests: {n}": "Versiegelte Abstimmungen: {n}",
+  "Sealed contests: none": "Versiegelte Abstimmungen: keine",
   Selected: "Markiert",
   "SHA-256 of its certificate": "SHA-256 des Zertifikats",
   Share: "Anteil",
@@ -301,7 +301,7 @@ export const GERMAN = {
   "Steps of {step}, the last one (dashed) unfinished. Times in {zone}.":
     "Schritte von {step}, der letzte (gestrichelt) unvollendet. Zeiten in {zone}.",
   "Test environment": "Testumgebung",
-  "Text; empty for none": "Text; leer: keine Nachricht",
+
   "The chart as a table": "Das Diagramm als Tabelle",
   "the contest's end": "zum Ende",
   "The counts are temporarily unavailable. This page shows the latest ones and continues by itself.":
@@ -380,4 +380,12 @@ export const GERMAN = {
   "Your session has ended. Log in again.": "Die Sitzung ist beendet. Bitte neu anmelden.",
   "Zoom in": "Vergrößern",
   "Zoom out": "Verkleinern",
+  "{name} is now called {now}": "{name} heißt nun {now}",
+  "No. {n}": "Nr. {n}",
+  "Numbers of the acts": "Nummern der Beiträge",
+  "Titles changed after the end": "Nach dem Ende geänderte Titel",
+  "The service cannot be reached. This page continues by itself.":
+    "Der Dienst ist nicht erreichbar. Diese Seite macht von selbst weiter.",
+  "Hidden from the public until the result is released, except from who has voted":
+    "Für die Öffentlichkeit verdeckt, bis das Ergebnis freigegeben wird, außer für die, die abgestimmt haben",
 };

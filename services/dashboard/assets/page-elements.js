@@ -1,7 +1,12 @@
 // Elements of the page.
 
-/** Returns the element with this id. */
-export const element = (id) => document.getElementById(id);
+/**
+ * Returns the element with this id, which the page has: its own HTML is tested with it.
+ *
+ * @param {string} id
+ * @returns {PageElement}
+ */
+export const element = (id) => /** @type {PageElement} */ (document.getElementById(id));
 
 /** Sets the text of the element with this id if it differs. */
 export function write(id, text) {

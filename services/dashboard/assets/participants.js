@@ -1,5 +1,7 @@
 // Titles and pictures, from the stream's `details` events.
 
+import { t } from "./texts.js";
+
 const picture = (image) =>
   image?.key ? `/media/image/${encodeURIComponent(image.key)}?size=thumb` : "";
 
@@ -8,6 +10,7 @@ export class Participants {
   #people = new Map();
   title = "";
   image = "";
+  /** @type {{sha256: string, sealed_at: string} | null} */
   seal = null;
   corrections = [];
 
@@ -19,16 +22,18 @@ export class Participants {
     this.corrections = corrections ?? [];
     this.#people = new Map(
       keys.map((key, order) => {
-        const { title: name, image: face, color, running_number: number } = participants[key];
-        return [
-          key,
-          { key, name: name || `No. ${number}`, image: picture(face), color, number, order },
-        ];
+        const { title, image, color, running_number: number, number_string } = participants[key];
+        const name = title || t("No. {n}", { n: number_string });
+        const face = { name, image: picture(image), label: number_string };
+        return [key, { key, ...face, color, number, order }];
       }),
     );
   }
 
-  /** `{key, name, image, color, number, order}` of all, in running order. */
+  /**
+   * `{key, name, image, label, color, number, order}` of all, in running order: `label` is the number
+   * that people see, `number` the one that gives the colour.
+   */
   get all() {
     return [...this.#people.values()];
   }

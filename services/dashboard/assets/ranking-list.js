@@ -29,7 +29,7 @@ export class Ranking {
    */
   show(rows) {
     const before = this.#tops();
-    const focused = document.activeElement;
+    const focused = /** @type {HTMLElement | null} */ (document.activeElement);
     const keys = new Set(rows.map((row) => row.key));
     for (const [key, item] of this.#items)
       if (!keys.has(key)) {
@@ -43,7 +43,7 @@ export class Ranking {
       if (item === place) place = place.nextElementSibling;
       else this.#list.insertBefore(item, place);
     }
-    if (focused !== document.activeElement && this.#list.contains(focused))
+    if (focused && focused !== document.activeElement && this.#list.contains(focused))
       focused.focus({ preventScroll: true });
     if (!still.matches) this.#move(before);
   }
@@ -150,8 +150,10 @@ function showValues(place, values) {
   place.role = values ? "img" : null;
 }
 
-/** Shows a picture; without one, or if it cannot be loaded, initials. */
-export function showFace(face, { name, image }) {
+/** Shows a picture; without one, or if it cannot be loaded, initials. The `label` is an act's number. */
+export function showFace(face, { name, image, label }) {
+  if (label) face.dataset.number = label;
+  else delete face.dataset.number;
   if (face.dataset.image === image && face.dataset.name === name) return;
   face.dataset.image = image;
   face.dataset.name = name;

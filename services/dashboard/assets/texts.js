@@ -14,11 +14,11 @@ const ATTRIBUTES = ["aria-label", "placeholder", "title"];
  */
 export const language =
   [
-    new URLSearchParams(location.search).get("lang"),
+    new URLSearchParams(globalThis.location?.search).get("lang"),
     stored(),
-    document.documentElement.dataset.language,
-    ...navigator.languages.map((each) => each.split("-")[0]),
-  ].find((each) => each in TEXTS) ?? "en";
+    globalThis.document?.documentElement.dataset.language,
+    ...(globalThis.navigator?.languages ?? []).map((each) => each.split("-")[0]),
+  ].find((each) => each && each in TEXTS) ?? "en";
 
 /** Returns a text in the chosen language, with `values` in place of the names in braces. */
 export function t(text, values = {}) {
@@ -48,7 +48,8 @@ export function translate() {
   document.documentElement.lang = language;
   if (language === "en") return;
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  for (let node = texts.nextNode(); node; node = texts.nextNode()) {
+  while (texts.nextNode()) {
+    const node = /** @type {Text} */ (texts.currentNode);
     const text = node.data.trim();
     if (text) node.data = node.data.replace(text, () => t(text));
   }

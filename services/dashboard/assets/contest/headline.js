@@ -16,11 +16,16 @@ export const awaitsRelease = ({ visibility, phase, is_public: isPublic }) =>
 
 /** Returns until when the counts are hidden from the public. */
 export function secretUntil(standing) {
-  const { visibility, end } = standing;
-  if (awaitsRelease(standing)) return t("Hidden from the public until the result is released");
+  const { visibility, end, result_release: release, show } = standing;
   if (visibility === "hidden") return t("Hidden from the public until they are set to shown");
+  const isByHand = release === "by_hand" && !show.is_released;
+  const isForVoters = visibility === "hidden_until_vote" && standing.phase !== "finished";
+  if (isByHand)
+    return isForVoters
+      ? t("Hidden from the public until the result is released, except from who has voted")
+      : t("Hidden from the public until the result is released");
   const time = end ? words.dateShort(Date.parse(end)) : t("the contest's end");
-  if (visibility === "hidden_until_vote")
+  if (isForVoters)
     return t("Hidden from the public until {time}, except from who has voted", { time });
   return t("Hidden from the public until {time}", { time });
 }

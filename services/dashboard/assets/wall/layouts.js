@@ -1,27 +1,27 @@
 // Layouts of a wall beside the ranking: each fills the stage with what the show's stream allows.
 
-import { turned } from "./pages.js";
+import { BARS, LOWER_THIRD, rowsOnScreen } from "./screen-rows.js";
 import * as words from "../formatting.js";
 import { follow, make, setText } from "../keyed-elements.js";
 import { showFace } from "../ranking-list.js";
 import { NO_COLOUR } from "../palette.js";
 import { t } from "../texts.js";
 
-const COLUMN_EM = 8.5; // least width of a bar
-const NAME_EM = 19; // least width of a name in a lower third
 const LAST_MINUTE_MS = 60_000;
 
 /**
- * By name: `layout(stage, view)`, of which `view` has `rows` (as of the ranking), `board`,
- * `standing` and `now`.
+ * By name: `layout(stage, view)`, of which `view` has `rows` (as of the ranking), `opened`
+ * (as of `rowsOnScreen`), `standing` and `now`. Returns the page that is shown, where there are
+ * several.
  */
 export const LAYOUTS = { bars, "lower-third": lowerThird, countdown, call: countdown, winner };
 
 /** Vertical bars, best first. */
-function bars(stage, { rows }) {
+function bars(stage, { rows, opened }) {
+  const { shown, page } = rowsOnScreen(stage, rows, BARS, opened);
   follow(
     stage,
-    turned(rows, fits(stage, COLUMN_EM)),
+    shown,
     (row) => row.key,
     () => parts("column", "figure", "pillar", "face", "name"),
     (column, row) => {
@@ -36,13 +36,15 @@ function bars(stage, { rows }) {
       setText(name, row.isCovered ? "?" : row.name);
     },
   );
+  return page;
 }
 
 /** A strip for the lower third of a picture. */
-function lowerThird(stage, { rows }) {
+function lowerThird(stage, { rows, opened }) {
+  const { shown, page } = rowsOnScreen(stage, rows, LOWER_THIRD, opened);
   follow(
     stage,
-    turned(rows, fits(stage, NAME_EM)),
+    shown,
     (row) => row.key,
     () => parts("entry", "rank", "face", "name", "figure"),
     (entry, row) => {
@@ -55,6 +57,7 @@ function lowerThird(stage, { rows }) {
       showFace(face, row.isCovered ? { name: "?", image: "" } : row);
     },
   );
+  return page;
 }
 
 /** The time that is left; alone on the screen in the last minute. */
@@ -102,11 +105,3 @@ function winner(stage, { rows }) {
 
 const parts = (name, ...inner) =>
   make("div", { className: name }, ...inner.map((each) => make("div", { className: each })));
-
-/** Returns how many items of at least so many em fit beside one another. */
-function fits(stage, em) {
-  return Math.max(
-    1,
-    Math.floor(stage.clientWidth / (em * parseFloat(getComputedStyle(stage).fontSize))),
-  );
-}

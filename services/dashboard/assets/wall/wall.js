@@ -6,12 +6,13 @@
 
 import { showCall } from "./call-to-vote.js";
 import { LAYOUTS } from "./layouts.js";
-import { Pages } from "./pages.js";
+import { figuresOf, openedLast, renamed, rowsOf } from "./board-rows.js";
+import { RANKING, rowsOnScreen } from "./screen-rows.js";
 import * as words from "../formatting.js";
 import { showBrand } from "../brand.js";
+import { keepPage } from "../kept-page.js";
 import { element, isCommand, parameter, write } from "../page-elements.js";
-import { colourOf } from "../palette.js";
-import { ahead, figures, Movement } from "../participant-ranks.js";
+import { Movement } from "../participant-ranks.js";
 import { Participants } from "../participants.js";
 import { Ranking } from "../ranking-list.js";
 import { Rate } from "../rate.js";
@@ -26,10 +27,15 @@ const LINK = new URLSearchParams(location.hash.slice(1)).get("link");
 const LAYOUT = LAYOUTS[parameter("layout")];
 const RENDER_MS = 100;
 const AGAIN_MS = 5_000;
+const LONGEST_PAUSE_MS = 3_000;
+/** What does not fit in the smallest letters is cut. */
+const SMALLER = ["long", "longer", "cut"];
 
 const state = {
-  standing: null, // the last `phase` event; null while the show's state is not known
-  board: null, // the last `board` event
+  /** @type {Standing | null} The last `phase` event; null while the show's state is not known. */
+  standing: null,
+  /** @type {Board | null} The last `board` event. */
+  board: null,
   link: "connecting", // or "live", "stale", "lost"
 };
 let pending = 0;
@@ -37,7 +43,6 @@ let pending = 0;
 const rate = new Rate();
 const people = new Participants();
 const movement = new Movement();
-const pages = new Pages(element("ranking"));
 const ranking = new Ranking(element("ranking"), () => {});
 
 const fetched = (path, options = {}) =>
@@ -82,7 +87,8 @@ function forget() {
 }
 
 function render() {
-  pending ||= setTimeout(() => {
+  if (pending) return;
+  pending = setTimeout(() => {
     pending = 0;
     show();
   }, RENDER_MS);
@@ -101,37 +107,37 @@ function show() {
   showCall(standing.show.call_to_vote, fetched);
   write("message", standing.show.message ?? "");
   element("message").hidden = !standing.show.message;
+  if (!LAYOUT) showFigures(); // before the rows, which fill the rest
   showRows();
-  if (!LAYOUT) showFigures();
-}
-
-function showRows() {
-  const rows = rowsOf();
-  if (LAYOUT)
-    LAYOUT(element("stage"), {
-      rows,
-      board: state.board,
-      standing: state.standing,
-      now: clock.now(),
-    });
-  else showRanking(rows);
   fitTexts();
 }
 
-/** Writes names and figures that would be cut in smaller letters. */
+function showRows() {
+  const { board, standing } = state;
+  const rows = rowsOf(board, people, movement);
+  const opened = openedLast(standing, board);
+  const page = LAYOUT
+    ? LAYOUT(element("stage"), { rows, opened, standing, now: clock.now() })
+    : showRanking(rows, opened);
+  write("page", page ?? "");
+  element("page").hidden = !page;
+}
+
+/** Writes titles, names and figures that would be cut in smaller letters. */
 function fitTexts() {
   const isCut = (text) =>
     text.scrollHeight > text.clientHeight + 1 || text.scrollWidth > text.clientWidth + 1;
-  for (const text of document.querySelectorAll(".name, .stage .figure")) {
-    text.classList.remove("long", "longer");
-    for (const smaller of ["long", "longer"]) if (isCut(text)) text.classList.add(smaller);
+  for (const text of document.querySelectorAll("h1, .name, .stage .figure")) {
+    text.classList.remove(...SMALLER);
+    for (const smaller of SMALLER) if (isCut(text)) text.classList.add(smaller);
   }
 }
 
-function showRanking(rows) {
-  ranking.show(pages.of(rows));
+function showRanking(rows, opened) {
+  const { shown, page } = rowsOnScreen(element("ranking"), rows, RANKING, opened);
+  ranking.show(shown);
   write("ranking-title", state.board ? t("Ranking") : t("Participants"));
-  write("page", pages.text);
+  return page;
 }
 
 function showImage() {
@@ -144,7 +150,8 @@ function showImage() {
 }
 
 function showMarks() {
-  const { standing, board, link } = state;
+  const { board } = state;
+  const standing = /** @type {Standing} */ (state.standing);
   chip(
     "phase",
     t(words.PHASES[standing.phase] ?? standing.phase),
@@ -156,21 +163,28 @@ function showMarks() {
   const isHeld = board !== null && standing.show.state === "held";
   element("held-mark").hidden = !isHeld;
   if (isHeld)
-    write("held-mark", t("Held at {time}", { time: words.time(Date.parse(board.held_at)) }));
-  const late = standing.lag?.seconds > 0;
-  const [text, kind] = {
-    live: !standing.is_counting
-      ? [t("Counting stands still"), "bad"]
-      : late
-        ? [t("Counting is behind"), "warn"]
-        : [t("Live"), "good"],
-    stale: [t("Paused"), "warn"],
-    lost: [t("Reconnecting …"), "bad"],
-  }[link] ?? ["", ""];
-  chip("live", text, kind);
-  element("live").hidden = link === "live" && standing.is_counting && Boolean(board?.held_at);
-  document.body.classList.toggle("lost", link === "lost" || link === "stale");
+    write("held-mark", t("Held at {time}", { time: words.time(Date.parse(board.held_at ?? "")) }));
+  showLive();
+  const corrected = isFinal ? renamed(people.corrections, people).join(" · ") : "";
+  write("renamed", corrected);
+  element("renamed").hidden = !corrected;
   showClock();
+}
+
+/** Shows that the picture is live, else a small mark: an audience is not told what is wrong. */
+function showLive() {
+  const { board, link } = state;
+  const standing = /** @type {Standing} */ (state.standing);
+  const trouble =
+    { stale: t("Paused"), lost: t("Reconnecting …") }[link] ??
+    (!standing.is_counting
+      ? t("Counting stands still")
+      : (standing.lag?.seconds ?? 0) > 0
+        ? t("Counting is behind")
+        : "");
+  chip("live", trouble ? "" : t("Live"), trouble ? "away" : "good");
+  element("live").title = trouble;
+  element("live").hidden = !trouble && Boolean(board?.held_at);
 }
 
 function showClock() {
@@ -185,77 +199,21 @@ function showClock() {
   write("countdown", text);
 }
 
-/**
- * Returns all rows: covered places first, participants in running order while there are no counts.
- */
-function rowsOf() {
-  const { board } = state;
-  if (!board) return people.all.map((person) => ({ ...person, colour: colourOf(person) }));
-  const places = board.participants.map(
-    ({ participant_key: key, rank, count, points, unique_voter_count: voters, rating }) => ({
-      key,
-      rank,
-      count: points ?? count,
-      voters,
-      values: rating?.distribution,
-      average: rating ? (rating.average ?? -1) : 0,
-    }),
-  );
-  const hasPoints = board.participants[0]?.points !== undefined;
-  const kind = hasPoints ? { count: null } : board;
-  const isLive = board.held_at === null && board.covered === 0;
-  const hasVotes = places.some((place) => place.count > 0); // before the first vote nobody is first
-  if (isLive) movement.update(places);
-  const covered = Array.from({ length: board.covered }, (_, at) => ({
-    key: `covered ${at}`,
-    rank: at + 1,
-    isCovered: true,
-  }));
-  const shown = places.map((place) => {
-    const person = people.of(place.key);
-    const isWinner = board.final && board.covered === 0 && place.rank === 1 && place.count > 0;
-    const moved = isLive && !isWinner ? movement.of(place.key) : 0;
-    const rank = hasVotes || board.covered > 0 ? place.rank : null;
-    return {
-      ...person,
-      ...place,
-      rank,
-      ...figures(place, places[0], kind),
-      colour: colourOf(person),
-      isWinner,
-      moved,
-    };
-  });
-  return [...covered, ...shown];
-}
-
+/** Shows the figures that say something; the others' places are free. */
 function showFigures() {
-  const { board, link, standing } = state;
+  const { board, link } = state;
+  const standing = /** @type {Standing} */ (state.standing);
   if (!board || board.count === null) return;
-  const unit = words.units(board.contest_type);
-  write("count", words.number(board.count));
-  write("unique", words.number(board.unique_voter_count));
-  write("anonymous", words.number(board.anonymous_voter_count));
-  const [first, second] = board.participants.map((each) => ({
-    key: each.participant_key,
-    rank: each.rank,
-    count: each.count,
-    average: each.rating?.average ?? -1,
-  }));
-  const leads = first && second && first.count > 0;
-  write("lead", leads ? ahead(first, second, board) : "–");
-  write("leader", leads ? (second.rank === 1 ? t("level") : people.of(first.key).name) : "");
-  write("count-unit", t(unit.name));
-  write("rate-unit", t(unit.rate));
-  write("unique-unit", board.contest_type === "ordering" ? t("Ballots") : t("Voters"));
-  const isCounting =
-    link === "live" && standing.is_counting && board.held_at === null && !standing.lag?.seconds;
-  const [second_, minute] = isCounting ? [rate.perSecond, rate.perMinute] : [null, null];
-  write("rate", second_ === null ? "–" : words.decimal(second_));
-  write(
-    "per-minute",
-    minute === null ? "" : t("{n} a minute", { n: words.number(Math.round(minute)) }),
-  );
+  const isCurrent = link === "live" && standing.is_counting && !standing.lag?.seconds;
+  const figures = figuresOf(board, standing, isCurrent, rate, people);
+  for (const [name, figure] of Object.entries(figures)) {
+    element(`${name}-panel`).hidden = figure === null;
+    if (figure === null) continue;
+    write(`${name}-unit`, figure.name);
+    write(name, figure.value);
+    if (figure.beside !== undefined) write(`beside-${name}`, figure.beside);
+  }
+  element("figures").dataset.shown = String(Object.values(figures).filter(Boolean).length);
 }
 
 function chip(id, text, kind) {
@@ -297,18 +255,25 @@ document.documentElement.dataset.ground = parameter("ground");
 document.documentElement.dataset.hide = parameter("hide").replaceAll("-", " ");
 if (["countdown", "call"].includes(parameter("layout"))) element("stage").dataset.ticks = "";
 translate();
+keepPage();
 showTitle();
-showBrand(fetched);
 for (;;) {
   try {
-    await listen(open, {
-      received,
-      connected: () => rate.forget(),
-      lost() {
-        state.link = "lost";
-        render();
+    await listen(
+      open,
+      {
+        received,
+        connected() {
+          rate.forget();
+          showBrand(fetched); // also of a page that was loaded while the service was away
+        },
+        lost() {
+          state.link = "lost";
+          render();
+        },
       },
-    });
+      { longest: LONGEST_PAUSE_MS },
+    );
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     forget(); // the session has ended, or the link: until there is another, the title alone
