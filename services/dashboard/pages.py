@@ -30,10 +30,9 @@ from services.dashboard.session_routes import require_page
 HERE: Final = Path(str(resources(__package__)))
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    "font-src 'self'; base-uri 'none'; form-action 'self'; frame-src 'self'; frame-ancestors $parents"
 )
 HEADERS: Final = {
-    "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
@@ -63,7 +62,10 @@ def page_routes(language: str = "auto") -> list[BaseRoute]:
     """Return the routes of pages and assets; `language` is the pages' until a user chooses another."""
     shell = _whole("shell")
     pages = [Route(path, _page(shell, language, *page)) for path, page in PAGES.items()]
-    pages.append(Route(WALL, _served(_whole("wall").substitute(language=language, title="Contest"))))
+    wall = _whole("wall").substitute(language=language, title="Contest")
+    pages.append(Route(WALL, _served(wall, parents="'self'")))  # the studio shows it in a frame
+    worker = (HERE / "assets" / "worker.js").read_text()
+    pages.append(Route("/dashboard/worker.js", _served(worker, "text/javascript")))  # of all pages below its path
     chart = Mount("/dashboard/assets/uplot", Assets(directory=_chart_library()))
     return [*pages, chart, Mount("/dashboard/assets", Assets(directory=HERE / "assets"))]
 
@@ -79,9 +81,11 @@ def _page(shell: Template, language: str, name: str, title: str) -> Any:
     return _served(shell.substitute(language=language, name=name, title=escape(title), body=body))
 
 
-def _served(html: str) -> Any:
+def _served(text: str, media_type: str = "text/html", parents: str = "'none'") -> Any:
+    headers = HEADERS | {"Content-Security-Policy": POLICY.replace("$parents", parents)}
+
     async def page(_: Request) -> Response:
-        return Response(html, headers=HEADERS, media_type="text/html")
+        return Response(text, headers=headers, media_type=media_type)
 
     return page
 
@@ -107,7 +111,7 @@ def shared_routes(viewers: Viewers, views: CatalogueViews) -> list[BaseRoute]:
     async def brand(request: Request) -> Response:
         stored = await views.get(await account_of(request), ACCOUNTS.name, ACCOUNT_KEY)
         settings = AccountSettings.model_validate({} if stored is None else stored.document)
-        looks = {"name": settings.brand_name, **settings.looks.model_dump()}
+        looks = {"name": settings.brand_name, "website": settings.website, **settings.looks.model_dump()}
         return json_response(looks, 200, NO_STORE)
 
     async def code(request: Request) -> Response:

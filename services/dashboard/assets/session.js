@@ -1,6 +1,8 @@
 // API requests with the browser's session, and log-in if there is none.
 
+import { element } from "./page-elements.js";
 import { clock } from "./service-clock.js";
+import { isTransient } from "./stream.js";
 import { t } from "./texts.js";
 
 const SESSION = "/dashboard/session";
@@ -18,7 +20,10 @@ export class Refused extends Error {
   }
 }
 
+/** @type {Promise<void> | null} */
 let asking = null;
+/** @type {string | null} */
+let ticket = null;
 let hadSession = false;
 
 /** Returns the JSON of a GET; without a session, shows the log-in first. Throws `Refused`. */
@@ -40,12 +45,13 @@ export async function open(path, options = {}) {
 
 /** Returns the session: `{account, key_id, permissions}`. */
 export async function session() {
-  const ticket = ticketOfAddress();
+  ticket ??= ticketOfAddress();
   if (ticket !== null) {
     try {
       return await begin({ ticket });
     } catch (error) {
-      if (!(error instanceof Refused)) throw error;
+      if (!(error instanceof Refused) || isTransient(error.status)) throw error;
+      ticket = null;
       if (!(await fetch(SESSION)).ok) await logIn(error.message);
     }
   }
@@ -64,10 +70,10 @@ export async function end() {
  * share it.
  */
 export function logIn(reason = "") {
-  asking ??= new Promise((resolve) => {
-    const dialog = document.getElementById("log-in");
+  asking ??= new Promise((/** @type {(value?: undefined) => void} */ resolve) => {
+    const dialog = element("log-in");
     const form = dialog.querySelector("form");
-    const error = document.getElementById("log-in-error");
+    const error = element("log-in-error");
     // an expired cookie, which browsers do not send, is the same to the service as none at all
     const isExpired = hadSession && reason.startsWith("Send the API key");
     error.textContent = isExpired

@@ -1,9 +1,11 @@
 // The common frame of all pages: account, theme and navigation. Each page imports it first.
 
 import { showBrand } from "./brand.js";
+import { keepPage } from "./kept-page.js";
 import { element } from "./page-elements.js";
 import { clock } from "./service-clock.js";
 import { end, get, logIn, session } from "./session.js";
+import { isTransient } from "./stream.js";
 import { choose, language, LANGUAGES, mark, t, translate } from "./texts.js";
 import { time } from "./formatting.js";
 
@@ -12,6 +14,7 @@ export { element };
 const THEMES = [mark("auto"), mark("light"), mark("dark")];
 const WARN_MS = 10 * 60_000;
 const CHECK_MS = 30_000;
+const AGAIN_MS = 2_000;
 const root = document.documentElement;
 let expires = 0;
 
@@ -19,7 +22,7 @@ let expires = 0;
 export async function start() {
   for (const link of document.querySelectorAll("nav a"))
     if (link.dataset.for === root.dataset.page) link.setAttribute("aria-current", "page");
-  const who = await session();
+  const who = await reached(session);
   element("account").textContent = who.account;
   element("log-out").hidden = false;
   for (const part of document.querySelectorAll("[data-needs]"))
@@ -29,6 +32,21 @@ export async function start() {
   showBrand();
   warn();
   return who;
+}
+
+/** Returns what `ask` does, once the service can be reached: a kept page is shown before. */
+async function reached(ask) {
+  for (;;) {
+    try {
+      const found = await ask();
+      element("away").hidden = true;
+      return found;
+    } catch (error) {
+      if (!(error instanceof TypeError || isTransient(error.status))) throw error;
+      element("away").hidden = false;
+      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+    }
+  }
 }
 
 /** Warns before the session ends. */
@@ -71,6 +89,7 @@ element("log-out").addEventListener("click", async () => {
 element("renew").addEventListener("click", renew);
 for (const [value, name] of Object.entries(LANGUAGES))
   element("language").append(new Option(name, value, false, value === language));
-element("language").addEventListener("change", ({ target }) => choose(target.value));
+element("language").addEventListener("change", () => choose(element("language").value));
 translate();
+keepPage();
 showTheme();

@@ -26,13 +26,21 @@ class Contexts:
     """The pages that tests use now; true for those that no later test may use."""
 
     async def lend(
-        self, size: tuple[int, int], *, alone: bool = False, permissions: Sequence[str] = (), **options: Any
+        self,
+        size: tuple[int, int],
+        *,
+        alone: bool = False,
+        keeps_pages: bool = False,
+        permissions: Sequence[str] = (),
+        **options: Any,
     ) -> Page:
         """Return a page until `take_back`; `alone` for a context that no later test uses.
 
-        `options` are those of `Page.emulate_media`; motion is reduced unless they say otherwise.
+        Only a context that `keeps_pages`, and is alone then, runs the pages' worker: a worker's requests are not
+        those of a page. `options` are those of `Page.emulate_media`; motion is reduced unless they say otherwise.
         """
-        page = self._free.pop() if self._free and not alone else await self._new_page()
+        alone = alone or keeps_pages
+        page = self._free.pop() if self._free and not alone else await self._new_page(keeps_pages)
         self._lent[page] = alone
         await page.set_viewport_size(ViewportSize(width=size[0], height=size[1]))
         await page.context.grant_permissions(permissions)
@@ -71,8 +79,10 @@ class Contexts:
         await session.detach()
         return True
 
-    async def _new_page(self) -> Page:
-        context: BrowserContext = await self.chromium.new_context(base_url=self.base_url)
+    async def _new_page(self, keeps_pages: bool) -> Page:
+        context: BrowserContext = await self.chromium.new_context(
+            base_url=self.base_url, service_workers="allow" if keeps_pages else "block"
+        )
         page = await context.new_page()
         page.on("pageerror", lambda error: self.wrong.append(f"{page.url}: {error}"))
         page.on("console", lambda said: self.wrong.append(said.text) if "Security Policy" in said.text else None)

@@ -5,11 +5,13 @@ import { awaitsRelease, isSecret, secretUntil } from "./headline.js";
 import { element, isCommand, write } from "../page-elements.js";
 import { changesOf, conflictsIn } from "../record-form.js";
 import { said } from "../requests.js";
-import { open, Refused } from "../session.js";
+import { get, open, Refused } from "../session.js";
+import { isTransient } from "../stream.js";
 import { t } from "../texts.js";
 import * as words from "../formatting.js";
 
 const BEST = 3;
+const AGAIN_MS = 1_000;
 const CHANGED = t("Another desk has changed the show. Look at it, then press again.");
 
 /**
@@ -20,9 +22,11 @@ const CHANGED = t("Another desk has changed the show. Look at it, then press aga
 export class ShowDesk {
   #path;
   #options;
+  /** @type {any} A `Show` with the names of its record; null before it was read. */
   #show = null;
   #etag = "";
   #seen = ""; // the show of the last `phase` event
+  /** @type {any} A `Standing`; null before the first event. */
   #standing = null;
   #isBusy = false;
 
@@ -76,10 +80,10 @@ export class ShowDesk {
       "reveal-all": "result",
     };
     for (const [id, of] of Object.entries(pressed))
-      element(id).setAttribute("aria-pressed", state === of);
-    element("reveal-points").setAttribute("aria-pressed", show.reveals === "points");
-    element("call-edit").setAttribute("aria-pressed", show.call_to_vote.is_shown);
-    element("message-edit").setAttribute("aria-pressed", Boolean(show.message));
+      element(id).setAttribute("aria-pressed", String(state === of));
+    element("reveal-points").setAttribute("aria-pressed", String(show.reveals === "points"));
+    element("call-edit").setAttribute("aria-pressed", String(show.call_to_vote.is_shown));
+    element("message-edit").setAttribute("aria-pressed", String(Boolean(show.message)));
     element("release").hidden = !awaitsRelease(this.#standing);
     const ranks = this.#ranks();
     element("reveal-next").disabled = state !== "reveal" || show.revealed >= ranks.length;
@@ -155,7 +159,7 @@ export class ShowDesk {
       await this.#take(await open(this.#path, { method: "PUT", headers, body }));
     } catch (error) {
       if (!(error instanceof Refused || error instanceof TypeError)) throw error;
-      const isLate = error.status === 412;
+      const isLate = error instanceof Refused && error.status === 412;
       write("desk-error", isLate ? CHANGED : said(error));
       if (isLate) await this.#read();
     } finally {
@@ -168,7 +172,10 @@ export class ShowDesk {
       await this.#take(await open(this.#path, { cache: "no-store" }));
     } catch (error) {
       if (!(error instanceof Refused || error instanceof TypeError)) throw error;
-      this.#seen = ""; // the next event of the stream reads it again
+      // no event need come, such as after a restart
+      if (isTransient(error instanceof Refused ? error.status : 503))
+        setTimeout(() => this.#read(), AGAIN_MS);
+      else this.#seen = ""; // the next event of the stream reads it again
     }
   }
 
@@ -196,6 +203,7 @@ export class ShowDesk {
       const before = this.#show.call_to_vote;
       const fields = { text: element("call-new-text"), url: element("call-new-address") };
       for (const [name, field] of Object.entries(fields)) field.value = before[name] ?? "";
+      if (!before.text && !before.url) fields.url.value = await website();
       const choice = await asked("ask-call");
       const edited = Object.entries(fields).filter(
         ([name, field]) => field.value !== (before[name] ?? ""),
@@ -213,9 +221,11 @@ export class ShowDesk {
       const { message } = this.#show;
       const field = element("new-message");
       field.value = message ?? "";
-      if ((await asked("ask-message")) !== "yes" || field.value === (message ?? "")) return;
+      const choice = await asked("ask-message");
+      const text = choice === "hide" ? "" : field.value;
+      if (choice === "no" || text === (message ?? "")) return;
       const edited = this.#edited({ message }, { message: this.#show.message }, [
-        [["message"], field.value.trim() || null],
+        [["message"], text.trim() || null],
       ]);
       if (edited) this.#change(edited);
     });
@@ -223,6 +233,16 @@ export class ShowDesk {
       if (this.#may() && (await asked("ask-release")) === "yes")
         this.#change({ is_released: true });
     });
+  }
+}
+
+/** Returns the account's own address, which the dialog proposes; "" without one. */
+async function website() {
+  try {
+    return (await get("/dashboard/brand")).website ?? "";
+  } catch (error) {
+    said(error);
+    return "";
   }
 }
 
