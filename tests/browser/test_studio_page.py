@@ -58,6 +58,12 @@ async def test_a_new_contest_has_no_address_limit_and_says_its_rules_in_words(ap
     await expect(page.locator("#words")).to_contain_text("One address has no limit: a hall can vote.")
     await page.get_by_label("Votes of one voter in the whole contest").fill("3")
     await expect(page.locator("#words")).to_contain_text("A voter has 3 votes in the whole contest.")
+    visibility = page.get_by_label("Counts are seen by the public")
+    await page.get_by_label("The result is released").select_option("by_hand")
+    await expect(visibility).to_have_value("hidden_until_end")
+    await visibility.select_option("shown")
+    await expect(page.locator("#words")).to_contain_text("Everybody knows the result before you release it")
+    await page.get_by_label("The result is released").select_option("at_end")
     key = await created(page, "Song <b>")
     contest = await record(api, f"/contests/{key}")
     config = contest["contest_config"]
@@ -94,7 +100,7 @@ async def test_ratings_and_ballots_have_rules_of_their_own(api: Api, visit: Visi
 async def test_acts_come_from_pictures_and_a_table_in_the_order_of_the_hand(api: Api, visit: Visit) -> None:
     page = await visit(NEW)
     key = await created(page, "Acts")
-    await page.locator("#files").set_input_files([file("Nine_Rivers.png"), file("Żubry.png")])
+    await page.locator("#files").set_input_files([file("Nine_Rivers.png"), file("Jean-Luc_Żubry.png")])
     await expect(page.locator("#acts img")).to_have_count(2)
     await page.get_by_label("Paste acts").fill("Åse\tNorway\nAda")
     await page.get_by_label("Paste acts").blur()
@@ -104,22 +110,25 @@ async def test_acts_come_from_pictures_and_a_table_in_the_order_of_the_hand(api:
     await page.get_by_role("button", name="Remove").nth(3).click()
     await press(page, "Save the acts")
     await expect(page.locator("#unsaved")).to_have_text("")
-    await expect(page.get_by_role("button", name="Disqualify")).to_have_count(3)
+    await expect(page.locator("#acts").get_by_role("button", name="Remove", exact=True)).to_have_count(3)
+    await expect(page.get_by_role("button", name="Disqualify")).to_have_count(0)  # nobody has seen them yet
     acts = await acts_of(api, key)
-    assert [act["title"] for act in acts] == ["Nine Rivers", "Åse", "Żubry"]
+    assert [act["title"] for act in acts] == ["Nine Rivers", "Åse", "Jean-Luc Żubry"]
     assert [bool(act["image_key"]) for act in acts] == [True, False, True]
     assert acts[1]["story"] == "Norway"
     await page.get_by_label("Name of act 2").fill("Åse Lind")
     await press(page, "Save the acts")
     await expect(page.locator("#unsaved")).to_have_text("")
-    assert await titles_of(api, key) == ["Nine Rivers", "Åse Lind", "Żubry"]
+    assert await titles_of(api, key) == ["Nine Rivers", "Åse Lind", "Jean-Luc Żubry"]
     await page.reload()
     await expect(page.locator("#acts img")).to_have_count(2)
     await expect(page.locator("#preview")).to_contain_text("Åse Lind")
+    wall = page.frame_locator("#wall-preview")
+    await expect(wall.locator("#ranking .name")).to_have_text(["Nine Rivers", "Åse Lind", "Jean-Luc Żubry"])
     await page.get_by_role("button", name="Remove").nth(1).click()
     await press(page, "Remove Åse Lind")
     await expect(page.locator("#acts li")).to_have_count(2)
-    assert await titles_of(api, key) == ["Nine Rivers", "Żubry"]
+    assert await titles_of(api, key) == ["Nine Rivers", "Jean-Luc Żubry"]
     await press(page, "Open now", "Open voting")
     await expect(page.locator("#phase")).to_have_text("Running")
     await expect(page.locator("#acts").get_by_role("button", name="Remove")).to_have_count(0)
@@ -266,6 +275,20 @@ async def test_a_disqualification_says_what_it_changes_before_it_does(api: Api, 
     await expect(page.locator("#reopening-effects li")).to_have_text(
         ["Participant 0: not in the result → 2, place 1", "Participant 1: 1, place 1 → not in the result"]
     )
+
+
+async def test_a_title_changed_after_the_end_is_said_not_to_change_the_result(api: Api, visit: Visit) -> None:
+    contest = await api.contest(1)
+    await contest.end()
+    page = await visit(f"/dashboard{contest.path}/edit")
+    for label, button in (("Title", "Save the contest"), ("Name of act 1", "Save the acts")):
+        await page.get_by_label(label, exact=True).fill("Another")
+        await expect(page.locator("#done")).to_be_hidden()
+        await press(page, button)
+        await expect(page.locator("#done")).to_contain_text("its result keeps the title that people voted for")
+        await page.reload()
+    wall = await visit(f"/dashboard{contest.path}/wall")
+    await expect(wall.locator("#renamed")).to_contain_text("is now called Another")
 
 
 async def test_deleting_a_contest_with_votes_asks_twice_and_names_them(api: Api, visit: Visit) -> None:

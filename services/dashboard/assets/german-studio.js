@@ -162,4 +162,10 @@ export const GERMAN_STUDIO = {
   "Yours: {mine}. Theirs: {theirs}.": "Ihres: {mine}. Das andere: {theirs}.",
   "The key was created, but its text was lost on the way: revoke it, and create another.":
     "Der Schlüssel wurde angelegt, aber sein Text ging unterwegs verloren: Widerrufen Sie ihn, und legen Sie einen anderen an.",
+  "Everybody knows the result before you release it: its counts are public until then.":
+    "Alle kennen das Ergebnis, bevor Sie es freigeben: Seine Zahlen sind bis dahin öffentlich.",
+  "Those who voted know the result before you release it.":
+    "Wer abgestimmt hat, kennt das Ergebnis, bevor Sie es freigeben.",
+  "Saved. The contest is over: its result keeps the title that people voted for, and says the new one beside it.":
+    "Gespeichert. Die Abstimmung ist vorbei: Ihr Ergebnis behält den Titel, für den abgestimmt wurde, und nennt den neuen daneben.",
 };

@@ -23,11 +23,12 @@ const UNSAVED = {
 
 /** An act, in a form that is filled from its record; without one it is new. */
 class Act {
-  file = null; // a picture that is not stored yet
   #chosen = ""; // the picture that the user has chosen, as data
 
   constructor(id, record, { title = "", story = "", file = null, picture = "" } = {}) {
-    Object.assign(this, { id, file });
+    this.id = id;
+    /** @type {File | null} */
+    this.file = file;
     this.form = new RecordForm(ACT_FIELDS, record, null, record ? {} : { title, story });
     this.#chosen = picture;
   }
@@ -59,7 +60,7 @@ class Act {
   }
 
   async choose(file) {
-    Object.assign(this, { file });
+    this.file = file;
     this.#chosen = await dataUrl(file);
   }
 
@@ -84,41 +85,43 @@ export class Acts {
   /**
    * `contest` has the contest's `record` and its `etag`. `changed` is called after each change,
    * `judged` after that of a status, `ordered` with the contest that has a new order, `conflicted`
-   * when acts were changed elsewhere, too; `report` shows what went wrong, or nothing.
+   * when acts were changed elsewhere, too; `report` shows what went wrong, or nothing; `retitled` is
+   * called after names were saved that the result does not take over.
    */
-  constructor(contest, contestKey, { changed, conflicted, judged, ordered, report }) {
-    Object.assign(this, {
-      contest,
-      changed,
-      conflicted,
-      judged,
-      ordered,
-      report,
-      items: [],
-      made: 0,
-      saved: [],
-    });
+  constructor(contest, contestKey, { changed, conflicted, judged, ordered, report, retitled }) {
+    this.contest = contest;
+    this.changed = changed;
+    this.conflicted = conflicted;
+    this.judged = judged;
+    this.ordered = ordered;
+    this.report = report;
+    this.retitled = retitled;
+    /** @type {Act[]} */
+    this.items = [];
+    this.made = 0;
+    /** @type {string[]} */
+    this.saved = [];
     this.path = `/contests/${encodeURIComponent(contestKey)}`;
     this.order = contest.record.running_order;
-    const drop = element("drop").parentElement;
+    const drop = /** @type {HTMLElement} */ (element("drop").parentElement);
     drop.addEventListener("dragover", (event) => event.preventDefault());
-    drop.addEventListener(
-      "drop",
-      (event) => (event.preventDefault(), this.addPictures(event.dataTransfer.files)),
-    );
-    element("files").addEventListener(
-      "change",
-      ({ target }) => (this.addPictures([...target.files]), (target.value = "")),
-    );
+    drop.addEventListener("drop", (event) => {
+      event.preventDefault();
+      this.addPictures(event.dataTransfer?.files ?? []);
+    });
+    element("files").addEventListener("change", () => {
+      this.addPictures([...element("files").files]);
+      element("files").value = "";
+    });
     element("add").addEventListener("click", () => this.add({}, true));
-    element("paste").addEventListener(
-      "paste",
-      (event) => (event.preventDefault(), this.addTable(event.clipboardData.getData("text/plain"))),
-    );
-    element("paste").addEventListener(
-      "change",
-      ({ target }) => (this.addTable(target.value), (target.value = "")),
-    );
+    element("paste").addEventListener("paste", (event) => {
+      event.preventDefault();
+      this.addTable(event.clipboardData?.getData("text/plain") ?? "");
+    });
+    element("paste").addEventListener("change", () => {
+      this.addTable(element("paste").value);
+      element("paste").value = "";
+    });
     element("save-acts").addEventListener("click", () => this.save());
   }
 
@@ -169,7 +172,8 @@ export class Acts {
   }
 
   add(values, isFocused = false) {
-    const item = new Act(`new-${(this.made += 1)}`, null, values);
+    this.made += 1;
+    const item = new Act(`new-${this.made}`, null, values);
     this.items.push(item);
     this.show();
     if (isFocused) document.querySelector(`[data-key="${item.id}"] input`).focus();
@@ -188,7 +192,7 @@ export class Acts {
       if (PICTURES.includes(file.type))
         this.add({
           file,
-          title: file.name.replace(/\.[^.]+$/, "").replaceAll(/[_-]+/g, " "),
+          title: file.name.replace(/\.[^.]+$/, "").replaceAll(/_+/g, " "),
           picture: await dataUrl(file),
         });
   }
@@ -200,12 +204,16 @@ export class Acts {
   async save() {
     this.report("");
     element("save-acts").disabled = true;
+    const isRetitled = this.items.some(
+      ({ record, form }) => record?.title && form.edited.includes("title"),
+    );
     try {
       for (const item of this.items.filter((each) => each.isUnsaved)) {
         await item.save(this.path);
         if (!this.saved.includes(item.id)) this.saved.push(item.id);
       }
       if (this.isReordered) await this.saveOrder();
+      if (isRetitled && this.contest.record.phase === "finished") this.retitled();
     } catch (error) {
       this.report(said(error));
     }
@@ -277,11 +285,15 @@ export class Acts {
       rows: 1,
       placeholder: t("Text"),
     });
-    title.addEventListener(
-      "input",
-      () => (item.form.edit("title", title.value), this.state(), name()),
-    );
-    story.addEventListener("input", () => (item.form.edit("story", story.value), this.state()));
+    title.addEventListener("input", () => {
+      item.form.edit("title", title.value);
+      this.state();
+      name();
+    });
+    story.addEventListener("input", () => {
+      item.form.edit("story", story.value);
+      this.state();
+    });
     const fill = () =>
       Object.entries({ title, story }).forEach(([field, input]) => {
         if (input.value === item.form.text(field)) return;
@@ -296,7 +308,7 @@ export class Acts {
     ];
     const name = () => {
       const at = this.items.indexOf(item);
-      place.textContent = words.number(at + 1);
+      place.textContent = item.record?.number_string || words.number(at + 1);
       const [upwards, downwards] = [
         t("Move up: {name}", { name: item.title || at + 1 }),
         t("Move down: {name}", { name: item.title || at + 1 }),
@@ -324,7 +336,11 @@ export class Acts {
       make("div", { className: "buttons" }),
       picture,
     );
-    Object.assign(child, { filled: () => (fill(), name()) });
+    const filled = () => {
+      fill();
+      name();
+    };
+    Object.assign(child, { filled });
     return child;
   }
 
@@ -344,7 +360,7 @@ export class Acts {
       : status === "rejected"
         ? t("Disqualified")
         : t("Pending");
-    const state = `${status}${item.id}${this.hasBegun()}`;
+    const state = `${status}${item.id}${this.contest.record.phase}`;
     if (buttons.dataset.of === state) return;
     buttons.dataset.of = state;
     buttons.replaceChildren(...(item.record ? this.judging(item, buttons) : [this.dropping(item)]));
@@ -404,7 +420,10 @@ export class Acts {
       mark();
     });
     grip.addEventListener("pointerup", () => to !== null && this.move(item, to));
-    grip.addEventListener("lostpointercapture", () => ((to = null), mark()));
+    grip.addEventListener("lostpointercapture", () => {
+      to = null;
+      mark();
+    });
     return grip;
   }
 
@@ -415,14 +434,11 @@ export class Acts {
       { type: "button", ariaLabel: t("Remove"), title: t("Remove") },
       "×",
     );
-    button.addEventListener(
-      "click",
-      () => (
-        (this.items = this.items.filter((each) => each !== item)),
-        this.show(),
-        element("add").focus()
-      ),
-    );
+    button.addEventListener("click", () => {
+      this.items = this.items.filter((each) => each !== item);
+      this.show();
+      element("add").focus();
+    });
     return button;
   }
 
@@ -431,34 +447,25 @@ export class Acts {
    * vote for it.
    */
   judging(item, place) {
-    const isOut = item.record.status === "rejected";
     const named = (text) => () => t(text, { name: item.title });
-    const judge = isOut
-      ? this.asking(
-          item,
-          place,
-          t("Admit again"),
-          named(mark("Admit {name}")),
-          () => this.effect(item, isOut),
-          () => this.judge(item, "approved"),
-        )
-      : this.asking(
-          item,
-          place,
-          t("Disqualify"),
-          named(mark("Disqualify {name}")),
-          () => this.effect(item, isOut),
-          () => this.judge(item, "rejected"),
-        );
+    const effect = () => this.effect(item);
+    const admission = () =>
+      this.asking(item, place, t("Admit again"), named(mark("Admit {name}")), effect, () =>
+        this.judge(item, "approved"),
+      );
+    const disqualification = () =>
+      this.asking(item, place, t("Disqualify"), named(mark("Disqualify {name}")), effect, () =>
+        this.judge(item, "rejected"),
+      );
     const removal = () => t("It is deleted with its text and picture.");
-    return this.hasBegun()
-      ? [judge]
-      : [
-          judge,
-          this.asking(item, place, t("Remove"), named(mark("Remove {name}")), removal, () =>
-            this.remove(item),
-          ),
-        ];
+    const remover = () =>
+      this.asking(item, place, t("Remove"), named(mark("Remove {name}")), removal, () =>
+        this.remove(item),
+      );
+    if (item.record.status === "rejected")
+      return this.hasBegun() ? [admission()] : [admission(), remover()];
+    if (this.contest.record.phase === "setup") return [remover()]; // nobody has seen it yet
+    return this.hasBegun() ? [disqualification()] : [disqualification(), remover()];
   }
 
   /** A button that says what it does, and asks, before it acts. */
@@ -468,10 +475,10 @@ export class Acts {
       const yes = make("button", { type: "button", className: "danger" }, sure());
       const no = make("button", { type: "button" }, t("Cancel"));
       yes.addEventListener("click", act);
-      no.addEventListener(
-        "click",
-        () => (place.replaceChildren(...this.judging(item, place)), place.firstChild.focus()),
-      );
+      no.addEventListener("click", () => {
+        place.replaceChildren(...this.judging(item, place));
+        place.firstChild.focus();
+      });
       place.replaceChildren(make("span", { role: "status" }, await effect()), yes, no);
       no.focus();
     });
@@ -490,9 +497,9 @@ export class Acts {
     element("add").focus();
   }
 
-  /** Says what a disqualification changes. */
-  async effect(item, isOut) {
-    if (isOut) return t("Its votes count again.");
+  /** Says what a disqualification changes, or its end. */
+  async effect(item) {
+    if (item.record.status === "rejected") return t("Its votes count again.");
     const after =
       this.contest.record.phase === "finished"
         ? t("The contest is over: it takes effect with a reopening.")

@@ -14,7 +14,10 @@ import { t } from "../texts.js";
 export function showConflicts(conflicts, settled) {
   const button = (text, label, choose, { form, name }) => {
     const made = make("button", { type: "button", ariaLabel: `${text}: ${label}` }, text);
-    made.addEventListener("click", () => (choose.call(form, name), settled(form, name)));
+    made.addEventListener("click", () => {
+      choose.call(form, name);
+      settled(form, name);
+    });
     return made;
   };
   const lines = conflicts.map((conflict) => {

@@ -23,19 +23,17 @@ export class Control {
    * after each change.
    */
   constructor(contest, key, permissions, { changed, report }) {
-    Object.assign(this, {
-      contest,
-      permissions,
-      changed,
-      report,
-      path: `/contests/${encodeURIComponent(key)}`,
-      key,
-    });
+    this.contest = contest;
+    this.permissions = permissions;
+    this.changed = changed;
+    this.report = report;
+    this.key = key;
+    this.path = `/contests/${encodeURIComponent(key)}`;
     this.newEnd = new TimeField(element("reopening").elements.end);
-    element("reopening").addEventListener(
-      "submit",
-      (event) => (event.preventDefault(), this.reopen()),
-    );
+    element("reopening").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.reopen();
+    });
     this.askDeletion();
   }
 
@@ -220,8 +218,12 @@ export class Control {
   /** A button that asks before it acts. */
   asking(text, effect, sure, act, className) {
     const place = make("span", { className: "buttons" });
+    const back = () => {
+      place.replaceChildren(ask);
+      ask.focus();
+    };
     const ask = this.button(text, () => {
-      const no = this.button(t("Cancel"), () => (place.replaceChildren(ask), ask.focus()));
+      const no = this.button(t("Cancel"), back);
       place.replaceChildren(
         make("span", { role: "status" }, effect),
         this.button(sure, act, className),
@@ -236,10 +238,14 @@ export class Control {
   /** Asks once for a contest without votes, twice for one with votes, which it names. */
   askDeletion() {
     const place = element("deletion");
+    const back = () => {
+      place.replaceChildren(ask);
+      ask.focus();
+    };
     const ask = this.button(t("Delete the contest"), async () => {
       const votes = await this.votes();
       const cancel = () => {
-        const no = this.button(t("Keep it"), () => (place.replaceChildren(ask), ask.focus()));
+        const no = this.button(t("Keep it"), back);
         setTimeout(() => no.focus());
         return no;
       };

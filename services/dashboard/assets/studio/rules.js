@@ -2,17 +2,11 @@
 
 import { element } from "../page-elements.js";
 import { make } from "../keyed-elements.js";
-import { mark, t } from "../texts.js";
+import { t } from "../texts.js";
 import { TimeField } from "../time-field.js";
 import * as words from "../formatting.js";
 import { pointsOf } from "./fields.js";
-
-const VISIBILITY = {
-  shown: mark("The public sees the counts while people vote."),
-  hidden_until_vote: mark("Those who voted see the counts; all do after the end."),
-  hidden_until_end: mark("The public sees the counts after the end."),
-  hidden: mark("The public never sees the counts."),
-};
+import { proposedVisibility, sentencesOf } from "./rules-in-words.js";
 
 /** The fields of the page's form, between it and a `RecordForm`. */
 export class RulesForm {
@@ -39,10 +33,14 @@ export class RulesForm {
     follow(this.#form);
   }
 
-  /** Takes over what the user has filled in. */
+  /** Takes over what the user has filled in, and proposes what goes with it. */
   read(record) {
+    const before = record.texts;
     for (const name of record.names.filter((each) => each in this.#form.elements))
       record.edit(name, this.#text(name));
+    const proposed = proposedVisibility(before, record.texts);
+    this.#form.elements.vote_visibility.value = proposed;
+    record.edit("vote_visibility", proposed);
     const { points } = this.#form.elements;
     points.setCustomValidity(
       pointsOf(points.value) ? "" : t("Write whole numbers, such as 12, 10, 8."),
@@ -94,47 +92,10 @@ function follow(form) {
     ballots: ["ordering"],
   }))
     for (const part of form.querySelectorAll(`.of-${kind}`)) part.hidden = !types.includes(type);
-  element("words").replaceChildren(...sentences(form, type).map((text) => make("li", {}, text)));
-}
-
-function sentences(form, type) {
-  const { elements: fields } = form;
-  const of = (field, one, many, none) =>
-    field.value === "" ? t(none) : words.plural(Number(field.value), { one, many });
-  const kinds = {
-    voteonly: () =>
-      of(
-        fields.max_participant,
-        mark("A voter has {n} vote for each participant."),
-        mark("A voter has {n} votes for each participant."),
-        mark("A voter may vote for a participant without a limit."),
-      ),
-    rating: () => t("A voter rates participants from 0 to {n}.", { n: fields.max_rating.value }),
-    ordering: () =>
-      t("A ballot gives {points} points.", {
-        points: (pointsOf(fields.points.value) ?? []).join(", "),
-      }),
-  };
-  return [
-    (kinds[type] ?? kinds.voteonly)(),
-    of(
-      fields.max_contest,
-      mark("A voter has {n} vote in the whole contest."),
-      mark("A voter has {n} votes in the whole contest."),
-      mark("The whole contest has no limit for a voter."),
-    ),
-    of(
-      fields.address,
-      mark("One address has {n} vote for each participant: the phones of a hall share it."),
-      mark("One address has {n} votes for each participant: the phones of a hall share them."),
-      mark("One address has no limit: a hall can vote."),
-    ),
-    fields.is_vote_removal_allowed.checked
-      ? t("Voters may take votes back until the end.")
-      : t("Votes stay."),
-    t(VISIBILITY[fields.vote_visibility.value] ?? ""),
-    fields.result_release.value === "by_hand"
-      ? t("The result stays hidden after the end until you release it.")
-      : "",
-  ].filter(Boolean);
+  const texts = Object.fromEntries(
+    [...form.elements]
+      .filter(({ name }) => name)
+      .map((field) => [field.name, field.type === "checkbox" ? field.checked : field.value]),
+  );
+  element("words").replaceChildren(...sentencesOf(texts).map((text) => make("li", {}, text)));
 }

@@ -18,7 +18,7 @@ import { contestFields } from "./fields.js";
 import { RulesForm } from "./rules.js";
 
 const WRITE = "content:write";
-const MOST_ON_WALL = 12;
+const WALL_PX = 1920;
 const FIELDS = contestFields((n) => t("Place {n}", { n }));
 const form = element("contest");
 const rules = new RulesForm(form);
@@ -44,12 +44,15 @@ async function openStudio() {
   element("zone").textContent = t("Times are those of this device ({zone}).", {
     zone: words.zone(),
   });
-  form.addEventListener("input", () => (rules.read(contest), preview()));
+  form.addEventListener("input", () => {
+    rules.read(contest);
+    preview();
+  });
   form.addEventListener("submit", save);
-  element("picture").addEventListener(
-    "change",
-    async ({ target: { files } }) => files[0] && showPicture(await dataUrl(files[0])),
-  );
+  element("picture").addEventListener("change", async () => {
+    const [file] = element("picture").files;
+    if (file) showPicture(await dataUrl(file));
+  });
   if (key) {
     try {
       const { body, etag } = await read(path);
@@ -74,11 +77,13 @@ async function edit() {
   control = new Control(contest, key, who.permissions, { report, changed: follow });
   acts = new Acts(contest, key, {
     report,
+    retitled: () => tell(savedText(true)),
     conflicted: showAllConflicts,
     ordered: follow,
     changed: preview,
     judged: () => control.previewReopening(),
   });
+  if (who.permissions.includes("results:read")) previewWall();
   await shown();
   try {
     await acts.load();
@@ -116,16 +121,25 @@ async function save(event) {
     element("picture").value = ""; // its key is kept if what follows fails
     if (!key) return await create();
     if (contest.edited.length === 0) return tell(t("There is nothing to save."));
+    const isRetitled = contest.edited.includes("title");
     const isSaved = await contest.save(recordAt(path));
     rules.show(contest, contest.names);
     await shown();
-    if (isSaved) tell(t("Saved."));
+    if (isSaved) tell(savedText(isRetitled));
     showAllConflicts();
   } catch (error) {
     report(said(error));
   } finally {
     element("save").disabled = false;
   }
+}
+
+/** Says that it is saved, and what a title that is changed after the end does not change. */
+function savedText(isRetitled) {
+  if (!isRetitled || contest.record.phase !== "finished") return t("Saved.");
+  return t(
+    "Saved. The contest is over: its result keeps the title that people voted for, and says the new one beside it.",
+  );
 }
 
 async function create() {
@@ -174,7 +188,7 @@ function shownActs() {
   return (acts?.items ?? []).filter((item) => item.record?.status !== "rejected");
 }
 
-/** Draws the voting page and a wall with what the forms hold. */
+/** Draws the voting page with what the forms hold. */
 function preview() {
   const type = form.elements.contest_type.value;
   const button = { rating: t("Rate"), ordering: "" }[type] ?? t("Vote");
@@ -192,18 +206,16 @@ function preview() {
     make("strong", { className: "phone-title" }, form.elements.title.value || "…");
   const about = form.elements.description.value;
   element("preview").replaceChildren(title(), ...(about ? [make("p", {}, about)] : []), ...rows);
-  const faces = shownActs().map((item) =>
-    make(
-      "div",
-      { className: "phone-act" },
-      item.picture ? make("img", { src: item.picture, alt: "" }) : "",
-      make("strong", {}, item.title || "…"),
-    ),
-  );
-  element("wall-preview").replaceChildren(
-    title(),
-    make("div", { className: "screen-acts" }, ...faces.slice(0, MOST_ON_WALL)),
-  );
+}
+
+/** Shows the contest's own wall, as wide as there is room; it follows what is saved. */
+function previewWall() {
+  const wall = element("wall-preview");
+  const frame = /** @type {HTMLElement} */ (wall.parentElement);
+  const fit = () => wall.style.setProperty("--scale", String(frame.clientWidth / WALL_PX));
+  new ResizeObserver(fit).observe(frame);
+  wall.src = `/dashboard${path}/wall`;
+  frame.hidden = false;
 }
 
 function report(text) {
