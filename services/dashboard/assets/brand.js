@@ -25,8 +25,11 @@ export async function showBrand(request = fetch) {
 function showLogo(address) {
   for (const logo of document.querySelectorAll(".brand img, #logo")) {
     const before = logo.getAttribute("src");
-    logo.onerror = () =>
-      before ? ((logo.onerror = null), (logo.src = before)) : (logo.hidden = true);
+    logo.onerror = () => {
+      logo.onerror = null;
+      if (before) logo.src = before;
+      else logo.hidden = true;
+    };
     logo.hidden = false;
     logo.src = address;
   }

@@ -36,13 +36,14 @@ function written(cell, decimal) {
  * no such cell, as in a name, is a letter like others.
  */
 export function readDelimited(text, separator = "\t") {
+  /** @type {string[][]} */
   const rows = [[]];
   let at = 0;
   while (at <= text.length) {
     const quoted = text[at] === '"' ? endOfQuoted(text, at, separator) : -1;
     const end = quoted < 0 ? endOfPlain(text, at, separator) : quoted;
     const cell = text.slice(at, end);
-    rows.at(-1).push(quoted < 0 ? cell : cell.slice(1, -1).replaceAll('""', '"'));
+    rows[rows.length - 1].push(quoted < 0 ? cell : cell.slice(1, -1).replaceAll('""', '"'));
     if (text[end] === separator) {
       at = end + 1;
       continue;

@@ -12,6 +12,7 @@ const clock = new Intl.DateTimeFormat(language, {
   second: "2-digit",
   hourCycle: "h23",
 });
+/** @type {Intl.DateTimeFormatOptions} */
 const moment = {
   day: "numeric",
   month: "short",
@@ -69,7 +70,7 @@ export const time = (ms) => clock.format(ms);
 export const date = (ms) => day.format(ms);
 export const dateShort = (ms) => until.format(ms);
 export const zone = () =>
-  until.formatToParts(Date.now()).find((part) => part.type === "timeZoneName").value;
+  until.formatToParts(Date.now()).find((part) => part.type === "timeZoneName")?.value ?? "";
 
 /** Formats numbers briefly, with as many digits as keep different ones different. */
 export function compact(values) {

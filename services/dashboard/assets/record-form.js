@@ -56,6 +56,7 @@ export function conflictsIn(record, changes) {
  * differently, because of which nothing was sent.
  */
 export async function send(derive, { record, etag }, { read, patch }) {
+  /** @type {{body: any, etag: string | null}} */
   let seen = { body: record, etag };
   for (let attempt = 1; ; attempt += 1) {
     if (!seen.etag) seen = await read();
@@ -70,7 +71,7 @@ export async function send(derive, { record, etag }, { read, patch }) {
       return { record: saved.body, etag: saved.etag, conflicts: [] };
     } catch (error) {
       if (error.status !== 412 || attempt === MOST_ATTEMPTS) throw error;
-      seen = { etag: null };
+      seen = { body: null, etag: null };
     }
   }
 }
@@ -89,8 +90,15 @@ export class RecordForm {
   #before = {}; // the members that the user saw before the edit, by field
   #shown = {}; // their texts; null of a new record
   #texts = {};
-  #creation = null; // the body of a new record, and the texts that it was made of
+  /** @type {{body: object, texts: object} | null} A new record's body, and the texts it was made of. */
+  #creation = null;
 
+  /**
+   * @param {Record<string, any>} fields
+   * @param {any} record
+   * @param {string | null} etag
+   * @param {Record<string, any>} texts
+   */
   constructor(fields, record = null, etag = null, texts = {}) {
     this.#fields = fields;
     this.record = record;
@@ -182,7 +190,9 @@ export class RecordForm {
 
   /** Sends what was edited; returns whether the record has it now, else there are `conflicts`. */
   async save(io) {
-    let [changes, sent] = [[], {}];
+    /** @type {{name: string}[]} */
+    let changes = [];
+    let sent = {};
     const derive = (record, etag) => {
       this.follow(record, etag);
       [changes, sent] = [this.changes, this.texts];
@@ -202,11 +212,12 @@ export class RecordForm {
    */
   async create(post) {
     this.#creation ??= { body: patchOf(this.changes), texts: this.texts };
+    const creation = this.#creation;
     try {
-      const { body, etag } = await post(this.#creation.body);
+      const { body, etag } = await post(creation.body);
       this.#sent(
         this.names.map((name) => ({ name })),
-        this.#creation.texts,
+        creation.texts,
         body,
       );
       this.follow(body, etag);

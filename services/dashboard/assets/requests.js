@@ -4,6 +4,7 @@ import { open, Refused } from "./session.js";
 import { t } from "./texts.js";
 
 const unanswered = new Map(); // a POST's path and body -> its key, until it is answered
+/** @type {(method: string, path: string, body: any, headers: Record<string, string>) => void} */
 let listener = () => {};
 
 /** Calls `noted(method, path, body, headers)` before each write. */

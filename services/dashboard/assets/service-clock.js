@@ -4,7 +4,10 @@ const SECOND_MS = 1_000;
 
 /** A clock that follows the service's; `device` is the device's own, in ms. */
 export class ServiceClock {
-  /** How far the service's clock is ahead of the device's, in ms; null before the first answer. */
+  /** How far the service's clock is ahead of the device's, in ms; null before the first answer.
+   *
+   * @type {number | null}
+   */
   #ahead = null;
   #device;
 

@@ -15,12 +15,22 @@ const STEADY_MS = 5_000; // a stream that lasted so long was no failure
  * pauses from `first` to `longest` ms. Throws what `open` throws with a `status` that trying again
  * does not help; an error's `retryAfter` (s) makes a pause longer. Returns when `signal` is
  * aborted.
+ *
+ * @param {(options: RequestInit) => Promise<Response>} open
+ * @param {{
+ *   received: (event: string, data: any) => void,
+ *   alive?: () => void,
+ *   connected?: () => void,
+ *   lost?: (why: "ended" | "unreachable" | "offline") => void,
+ * }} listener
+ * @param {{first?: number, longest?: number, signal?: AbortSignal}} pauses
  */
 export async function listen(
   open,
   { received, alive = () => {}, connected = () => {}, lost = () => {} },
   { first = 200, longest = 5_000, signal } = {},
 ) {
+  /** @type {string | null} */
   let version = null;
   let retry = 2_000;
   let failures = 0;
@@ -32,6 +42,7 @@ export async function listen(
     const began = performance.now();
     let least = 0;
     try {
+      /** @type {Record<string, string>} */
       const headers = version === null ? {} : { "Last-Event-ID": version };
       const response = await open({ headers, signal: attempt.signal, cache: "no-store" });
       connected();
@@ -87,7 +98,7 @@ export function waitOf(failures, retry, { first, longest }, random = Math.random
 
 /** Waits `ms`, less if the device comes online again or `signal` is aborted. */
 function pause(ms, signal) {
-  return new Promise((resolve) => {
+  return new Promise((/** @type {(value?: undefined) => void} */ resolve) => {
     const done = () => {
       clearTimeout(timer);
       globalThis.removeEventListener?.("online", done);
@@ -115,9 +126,9 @@ async function* events(body, cut) {
       clearTimeout(watch);
       watch = setTimeout(cut, SILENCE_MS);
       const blocks = (rest + value).split(/\r?\n\r?\n/);
-      rest = blocks.pop();
+      rest = blocks.pop() ?? "";
       for (const block of blocks) yield event(block);
-      const [pings] = /^(:.*\n)*/.exec(rest);
+      const [pings = ""] = /^(:.*\n)*/.exec(rest) ?? [];
       rest = rest.slice(pings.length);
       if (pings) yield event("");
     }

@@ -25,6 +25,8 @@ export class ChartPanel {
    * `options` has `counts()`, `now()`, and `changed()`, called after another choice of
    * participants.
    */
+  #details = /** @type {HTMLDetailsElement} */ (element("chart-table").closest("details"));
+
   constructor(past, people, options) {
     this.#past = past;
     this.#people = people;
@@ -34,9 +36,7 @@ export class ChartPanel {
     for (const button of document.querySelectorAll("[data-zoom]"))
       button.addEventListener("click", () => this.#chart.zoom(button.dataset.zoom));
     element("leaders").addEventListener("click", () => this.#followLeaders());
-    element("chart-table")
-      .closest("details")
-      .addEventListener("toggle", () => this.draw());
+    this.#details.addEventListener("toggle", () => this.draw());
     document.documentElement.addEventListener("theme", () => this.redraw());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
   }
@@ -122,13 +122,13 @@ export class ChartPanel {
           })
         : t("Times in {zone}.", { zone: words.zone() }),
     );
-    if (element("chart-table").closest("details").open) this.#chart.fillTable(isStepped);
+    if (this.#details.open) this.#chart.fillTable(isStepped);
   }
 
   #setMode(button) {
     this.#mode = button.dataset.mode;
     for (const each of document.querySelectorAll("[data-mode]"))
-      each.setAttribute("aria-pressed", each === button);
+      each.setAttribute("aria-pressed", String(each === button));
     this.draw();
   }
 

@@ -11,12 +11,18 @@ export class Chart {
   #place;
   #legend;
   #table;
+  /** @type {any} */
   #plot = null;
   #shown = "";
   #lines = [];
   #times = [];
   #format = number;
-  #window = null; // seconds since 1970, while zoomed; `isLive` if it ends with the latest
+  /**
+   * seconds since 1970, while zoomed; `isLive` if it ends with the latest
+   *
+   * @type {{min: number, max: number, isLive: boolean} | null}
+   */
+  #window = null;
 
   constructor(place, legend, table) {
     this.#place = place;

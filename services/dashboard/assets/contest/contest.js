@@ -36,11 +36,13 @@ const LOST = {
 };
 
 const state = {
-  standing: null, // the last `phase` event
+  /** @type {Standing | null} The last `phase` event. */
+  standing: null,
   link: "connecting", // or "live", "stale", "lost", "gone", "refused"
   why: "",
   seen: 0, // when the data was last up to date, by the service's clock
-  latest: null, // the last `counts` event
+  /** @type {Counts | null} The last `counts` event. */
+  latest: null,
 };
 let pending = 0;
 
@@ -70,7 +72,8 @@ const desk = new ShowDesk(PATH, {
 });
 
 function render() {
-  pending ||= setTimeout(() => {
+  if (pending) return;
+  pending = setTimeout(() => {
     pending = 0;
     const found = places();
     showTitle(people.title || KEY, people.image, state.standing);

@@ -44,10 +44,11 @@ const distribution = (values) =>
 export function savePng(result) {
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [WIDTH, HEAD + ROW * result.rows.length + 40];
-  const context = canvas.getContext("2d");
+  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   const style = getComputedStyle(document.body);
   const colour = resolved;
   const font = (size, weight = 400) => `${weight} ${size}px ${style.fontFamily}`;
+  /** @type {(value: string, x: number, y: number, type: string, ink?: string, align?: CanvasTextAlign, most?: number) => void} */
   const text = (value, x, y, type, ink = "--ink", align = "left", most = undefined) => {
     [context.font, context.fillStyle, context.textAlign] = [type, colour(`var(${ink})`), align];
     context.fillText(value, x, y, most);

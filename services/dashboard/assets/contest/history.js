@@ -11,8 +11,11 @@ const REFRESH_MS = 10_000;
 export class History {
   #path;
   #changed;
+  /** @type {string[]} */
   #wanted = [];
+  /** @type {any} */
   #found = null;
+  /** @type {Promise<void> | null} */
   #asking = null;
   #again = false;
 
@@ -62,9 +65,9 @@ export class History {
     const step = new Map();
     for (const [key, column] of changes) {
       const sums = [0];
-      for (const change of column) sums.push(sums.at(-1) + change);
+      for (const change of column) sums.push(sums[sums.length - 1] + change);
       const present = counts(key);
-      const late = present === undefined ? 0 : present - sums.at(-1);
+      const late = present === undefined ? 0 : present - sums[sums.length - 1];
       sums[length] += late;
       total.set(key, ratings.has(key) ? [...averages(ratings.get(key)), average(key)] : sums);
       step.set(key, [null, ...column.slice(0, -1), (column.at(-1) ?? 0) + late]);

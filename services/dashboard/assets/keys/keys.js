@@ -57,8 +57,7 @@ async function create(event) {
   const body = { name: given.get("name"), permissions: given.getAll("permission") };
   if (expires.moment) body.expires = expires.moment;
   if (given.get("rate")) body.rate = Number(given.get("rate"));
-  const networks = given
-    .get("networks")
+  const networks = String(given.get("networks") ?? "")
     .split(",")
     .map((each) => each.trim())
     .filter(Boolean);
@@ -162,6 +161,6 @@ async function copy() {
     await navigator.clipboard.writeText(element("text").textContent);
     element("copy").textContent = t("Copied");
   } catch {
-    getSelection().selectAllChildren(element("text"));
+    getSelection()?.selectAllChildren(element("text"));
   }
 }

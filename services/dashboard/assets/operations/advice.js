@@ -31,7 +31,7 @@ function command(given) {
       await navigator.clipboard.writeText(text);
       setText(button, t("Copied"));
     } catch {
-      getSelection().selectAllChildren(code);
+      getSelection()?.selectAllChildren(code);
       setText(button, t("Selected"));
     }
     setTimeout(() => setText(button, t("Copy")), SAID_MS);

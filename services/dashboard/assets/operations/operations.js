@@ -67,9 +67,9 @@ function drawAge() {
   element("shown").classList.toggle("old", Boolean(old));
 }
 
-element("everything").addEventListener("click", (event) => {
+element("everything").addEventListener("click", () => {
   everything = !everything;
-  event.currentTarget.setAttribute("aria-pressed", String(everything));
+  element("everything").setAttribute("aria-pressed", String(everything));
   draw();
 });
 document.addEventListener("visibilitychange", ask);

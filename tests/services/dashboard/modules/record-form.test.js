@@ -155,7 +155,6 @@ function edit(form, random) {
   return names.filter((name) => form.text(name) !== before[name]);
 }
 
-const config = (...path) => ["contest_config", ...path];
 const opened = (record) => new RecordForm(FIELDS, record, "1");
 
 /** The paths of all values in a record. */
@@ -274,9 +273,11 @@ test("what is typed while a record is saved is still to be saved", async () => {
   const form = opened(service.record);
   form.edit("title", "First");
   const { io } = service;
-  const patch = (body, etag) => (
-    form.edit("title", "Second"), form.edit("description", "New"), io.patch(body, etag)
-  );
+  const patch = (body, etag) => {
+    form.edit("title", "Second");
+    form.edit("description", "New");
+    return io.patch(body, etag);
+  };
   assert.ok(await form.save({ ...io, patch }));
   assert.deepEqual(form.edited, ["title", "description"]);
   assert.deepEqual(form.conflicts, []);

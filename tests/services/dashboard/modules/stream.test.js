@@ -60,7 +60,10 @@ test("it asks again after errors and ends, with the latest version", async () =>
 test("it ends where trying again does not help, and when it is told to", async () => {
   await assert.rejects(heard(refused(403)), { status: 403 });
   const stop = new AbortController();
-  const open = async () => (stop.abort(), Promise.reject(new TypeError("aborted")));
+  const open = async () => {
+    stop.abort();
+    throw new TypeError("aborted");
+  };
   await listen(open, { received: assert.fail, lost: assert.fail }, { signal: stop.signal });
 });
 
