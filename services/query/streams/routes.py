@@ -139,16 +139,16 @@ Sends server-sent events. The first is `phase`, sent again on every change: `{"p
 "sealed", "visibility", "result_release", "hidden", "is_public", "is_counting", "held_final", "show", "lag",
 "updated", "server_time"}`.
 `visibility` is the contest's `vote_visibility`, `result_release` its member of the same name. `hidden` is true
-while this caller may not see the counts, and `is_public` while the public may. `is_counting` is false while the log does not respond: no vote is accepted or
-counted then. `show` is what screens show, as `GET /contests/<key>/show` returns it; without a key its call to
-vote is empty until it is shown. `held_final` is true if the counts that it holds or reveals are those of the
-final result. `lag` is `{"records", "seconds"}`: while counting is late, the events of all contests that wait to
-be counted, and the time that the oldest has waited; zeros below 2 seconds, null while hidden. `updated` is the
-last change to the contest's records, such as titles, pictures, order or statuses. Then comes `%s`: its data is
-the body of the plain read, its `id` the version (the ETag without quotes). It is sent again on changes, at most
-ten times a second, always with the latest state. `stale` has the time since when the data may be outdated; on
-recovery all events are sent again. `gone` ends the stream of a deleted contest. A stream that ends without it
-may be opened again.
+while this caller may not see the counts, and `is_public` while the public may. `is_counting` is false while the
+log does not respond: no vote is accepted or counted then. `show` is what screens show, as `GET
+/contests/<key>/show` returns it; without a key its call to vote is empty until it is shown. `held_final` is
+true if the counts that it holds or reveals are those of the final result. `lag` is `{"records", "seconds"}`:
+while counting is late, the events of all contests that wait to be counted, and the time that the oldest has
+waited; zeros below 2 seconds, null while hidden. `updated` is the last change to the contest's records, such as
+titles, pictures, order or statuses. Then comes `%s`: its data is the body of the plain read, its `id` the
+version (the ETag without quotes). It is sent again on changes, at most ten times a second, always with the
+latest state. `stale` has the time since when the data may be outdated; on recovery all events are sent again.
+`gone` ends the stream of a deleted contest. A stream that ends without it may be opened again.
 """
 DETAILS: Final = """
 With `details`, an event `details` comes before the counts, and again on changes: `{"title", "image", "seal",
