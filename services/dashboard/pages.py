@@ -111,7 +111,7 @@ def shared_routes(viewers: Viewers, views: CatalogueViews) -> list[BaseRoute]:
     async def brand(request: Request) -> Response:
         stored = await views.get(await account_of(request), ACCOUNTS.name, ACCOUNT_KEY)
         settings = AccountSettings.model_validate({} if stored is None else stored.document)
-        looks = {"name": settings.brand_name, "website": settings.website, **settings.looks.model_dump()}
+        looks = {"name": settings.brand_name, **settings.looks.model_dump()}
         return json_response(looks, 200, NO_STORE)
 
     async def code(request: Request) -> Response:

@@ -323,7 +323,7 @@ async def test_a_link_opens_neither_another_contest_nor_anything_but_the_screens
         assert code(await anyone.get(f"{other.path}/show/stream")) == (401, "unauthorized")
         brand = await anyone.get("/dashboard/brand")
         assert brand.status_code == 200
-        assert {"name", "website", "logo_key", "primary_color"} <= brand.json().keys()
+        assert {"name", "logo_key", "primary_color"} <= brand.json().keys()
         assert code(await anyone.get("/account")) == (401, "unauthorized")
         for path in ("", "/show", "/links", "/vote_updates", "/vote_updates/stream", "/timeline", "/participants"):
             assert code(await anyone.get(contest.path + path)) == (401, "unauthorized"), path

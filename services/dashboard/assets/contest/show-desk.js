@@ -1,11 +1,12 @@
 // The control desk of a show. The show is the contest's own, kept by the service: every desk and
 // screen follows it.
 
+import { proposedAddress, rememberAddress } from "./call-address.js";
 import { awaitsRelease, isSecret, secretUntil } from "./headline.js";
 import { element, isCommand, write } from "../page-elements.js";
 import { changesOf, conflictsIn } from "../record-form.js";
 import { said } from "../requests.js";
-import { get, open, Refused } from "../session.js";
+import { open, Refused } from "../session.js";
 import { isTransient } from "../stream.js";
 import { t } from "../texts.js";
 import * as words from "../formatting.js";
@@ -21,6 +22,7 @@ const CHANGED = t("Another desk has changed the show. Look at it, then press aga
  */
 export class ShowDesk {
   #path;
+  #key;
   #options;
   /** @type {any} A `Show` with the names of its record; null before it was read. */
   #show = null;
@@ -31,6 +33,7 @@ export class ShowDesk {
   #isBusy = false;
 
   constructor(path, options) {
+    this.#key = decodeURIComponent(path.split("/").at(-1) ?? "");
     this.#path = `${path}/show`;
     this.#options = options;
     const commands = {
@@ -203,7 +206,7 @@ export class ShowDesk {
       const before = this.#show.call_to_vote;
       const fields = { text: element("call-new-text"), url: element("call-new-address") };
       for (const [name, field] of Object.entries(fields)) field.value = before[name] ?? "";
-      if (!before.text && !before.url) fields.url.value = await website();
+      if (!before.text && !before.url) fields.url.value = proposedAddress(this.#key);
       const choice = await asked("ask-call");
       const edited = Object.entries(fields).filter(
         ([name, field]) => field.value !== (before[name] ?? ""),
@@ -213,6 +216,7 @@ export class ShowDesk {
         choice === "yes"
           ? this.#edited(before, this.#show.call_to_vote, members)
           : this.#show.call_to_vote;
+      if (choice === "yes") rememberAddress(fields.url.value.trim(), this.#key);
       if (choice !== "no" && call)
         this.#change({ call_to_vote: { ...call, is_shown: choice === "yes" } });
     });
@@ -233,16 +237,6 @@ export class ShowDesk {
       if (this.#may() && (await asked("ask-release")) === "yes")
         this.#change({ is_released: true });
     });
-  }
-}
-
-/** Returns the account's own address, which the dialog proposes; "" without one. */
-async function website() {
-  try {
-    return (await get("/dashboard/brand")).website ?? "";
-  } catch (error) {
-    said(error);
-    return "";
   }
 }
 
