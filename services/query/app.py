@@ -18,6 +18,7 @@ from libs.web.server.http_service import HttpModule
 from services.query.certificate_endpoint import certificate_router
 from services.query.historical_counts import PastCounts, PastReads
 from services.query.legacy_reads import LegacyReads, contest_reads_router
+from services.query.participant_counts import ParticipantCounts
 from services.query.position_wait import PositionWatch
 from services.query.public_contest import PublicContests
 from services.query.public_results import PublicResults
@@ -42,7 +43,7 @@ from services.query.streams.routes import (
 )
 from services.query.timeline_cache import TimelineCache
 from services.query.timeline_endpoint import ContestTimeline, timeline_router
-from services.query.vote_updates import ParticipantCounts, VoteUpdates
+from services.query.vote_updates import VoteUpdates
 
 NO_VOTES = 0
 """Partitions of the test environment's votes topic, which does not exist."""

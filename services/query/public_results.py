@@ -16,11 +16,11 @@ from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.web.door.auth import header
 from libs.web.door.query_parameters import refuse_unknown_parameters
 from libs.web.server.hot_requests import HotRequest, Reply
+from services.query.count_answers import last_update
 from services.query.counts_snapshot import Snapshot
 from services.query.encoded_response import EncodedResponse, encoded
 from services.query.result_details import corrections_of
 from services.query.snapshot_cache import SnapshotCache, now
-from services.query.vote_updates import last_update
 
 
 async def is_genuine(receipts: SecretRing, contest: str, receipt: str) -> bool:

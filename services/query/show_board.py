@@ -7,9 +7,9 @@ from libs.catalogue.schemas.contest import ContestConfig
 from libs.contracts.catalogue_events import Stored
 from libs.results.contest_counts import NO_RATINGS, NOTHING
 from libs.results.contest_results import places, rank_keys, rating
+from services.query.count_answers import last_update
 from services.query.counts_snapshot import Snapshot
 from services.query.encoded_response import EncodedResponse, encoded
-from services.query.vote_updates import last_update
 
 BY_VOTES = ContestConfig(participant_order="vote_count")
 POINTS: Final = (12, 10, 8, 7, 6, 5, 4, 3, 2, 1)

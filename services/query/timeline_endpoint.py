@@ -19,6 +19,7 @@ from libs.tally.time_conversion import microseconds, parse_timestamp, timestamp
 from libs.web.documents.openapi import UNCHANGED, problems
 from libs.web.door.auth import Authenticator
 from libs.web.door.typed_routes import IfNoneMatch, Permitted, TypedRoute
+from services.query.count_answers import answer_of, last_update
 from services.query.counts_snapshot import Snapshot
 from services.query.encoded_response import EncodedResponse
 from services.query.response_models import COUNT_HEADERS, TimelineRecord
@@ -36,7 +37,6 @@ from services.query.timeline_cache import (
     Subject,
     TimelineCache,
 )
-from services.query.vote_updates import answer_of, last_update
 
 INTERNAL: Final = dict(zip(INTERNAL_SOURCES, (COUNT, PAID), strict=True))
 """Index of a row's first cell for each internal source."""

@@ -2,114 +2,23 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import parse_qs
 
-from libs.catalogue.contests.closing_record import closing_of
-from libs.catalogue.pagination import Ranked
 from libs.contracts.catalogue_events import ApiKey
 from libs.contracts.position_token import BROKEN, PositionTokens, merge_positions
 from libs.contracts.topics import VotesLog
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.results.contest_results import updated, vote_count
-from libs.tally.counts import VoteSums
-from libs.tally.errors import NotFound
 from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.views.votes.timeline import MINUTE_MS
 from libs.web.door.auth import Authenticator, Headers, header, require
 from libs.web.door.query_parameters import cached_by_query
 from libs.web.server.hot_requests import HotRequest, Reply
 from services.query.contest_sums import NO_POSITIONS
-from services.query.counts_snapshot import Render, Snapshot
-from services.query.encoded_response import EncodedResponse, encoded
+from services.query.count_answers import ANSWERS
+from services.query.counts_snapshot import Snapshot
 from services.query.historical_counts import PastCounts
-from services.query.result_details import with_details, with_held
 from services.query.snapshot_cache import SnapshotCache, covers
-
-
-class ParticipantCounts:
-    """Enricher of participants: sets `vote_count` and `rater_count` for keys that may see them, and says whether a
-    status waits for the contest's reopening."""
-
-    def __init__(self, snapshots: SnapshotCache) -> None:
-        self._snapshots = snapshots
-
-    async def __call__(self, key: ApiKey, _: str, participants: list[dict[str, Any]]) -> None:
-        """Enrich participants of one contest; skipped if it was deleted meanwhile. Raises `ViewsUnavailable`."""
-        if not participants:
-            return
-        try:
-            snapshot = await self._snapshots.get(key.account, participants[0]["contest_key"])
-        except NotFound:
-            return
-        closing = closing_of(snapshot.stored.document)
-        approved = None if closing is None else closing.approved
-        for participant in participants:
-            is_approved = participant["status"] == "approved"
-            waits = approved is not None and is_approved != (participant["key"] in approved)
-            participant["waits_for_reopening"] = waits
-        totals = snapshot.totals(key.permissions) if "results:read" in key.permissions else None
-        if totals is None:
-            return
-        for participant in participants:
-            figures = totals.get(participant["key"], VoteSums())
-            participant |= {"vote_count": figures.count, "rater_count": figures.unique}
-
-    async def by_votes(self, key: ApiKey, contest: str) -> Sequence[Ranked]:
-        """Return all participants of a contest by votes.
-
-        Raises `Forbidden`, `NotFound`, `ResultsHidden` and `ViewsUnavailable`.
-        """
-        require(key, "results:read")
-        snapshot = await self._snapshots.get(key.account, contest)
-        snapshot.check_visible(key.permissions)
-        return snapshot.ranked
-
-
-FINALITY: Final = {False: "provisional", True: "final"}
-
-
-def count_answer(
-    snapshot: Snapshot, *, sources: bool = False, held: bool = False, details: bool = False
-) -> EncodedResponse:
-    """Build the response: by source, also with `held` external counts, and with details."""
-    shown = record(snapshot, sources)
-    if held:
-        shown = with_held(shown, snapshot)
-    return answer_of(snapshot, with_details(shown, snapshot) if details else shown)
-
-
-FLAGS: Final = ((False, False), (True, False), (False, True), (True, True))
-ANSWERS: Final[dict[tuple[bool, bool], Render]] = {
-    (sources, details): partial(count_answer, sources=sources, held=sources and details, details=details)
-    for sources, details in FLAGS
-}
-"""Responses by the flags `sources` and `details`."""
-
-
-def record(snapshot: Snapshot, sources: bool) -> dict[str, Any]:
-    created = snapshot.stored.created
-    return vote_count(snapshot.contest, created, snapshot.counts, snapshot.results, sources=sources)
-
-
-def last_update(snapshot: Snapshot) -> str | None:
-    return updated(snapshot.stored.created, snapshot.counts)
-
-
-def answer_of(snapshot: Snapshot, record: dict[str, Any]) -> EncodedResponse:
-    """Encode the response for keys that may see the counts; `Tally-Position` is added when it is sent."""
-    finality = FINALITY[snapshot.results.final]
-    return encoded(
-        record,
-        [snapshot.phase, snapshot.visibility, finality],
-        [
-            (b"cache-control", b"private, max-age=1"),
-            (b"tally-final", finality.encode()),
-        ],
-        snapshot.counts.positions,
-    )
-
 
 LASTING: Final = b"private, max-age=60"
 """`Cache-Control` of a complete minute; participants and mappings may still change."""

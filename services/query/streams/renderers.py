@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from libs.catalogue.contests.seals import is_sealed
 from libs.tally.contest import Phase
+from services.query.count_answers import ANSWERS, count_answer
 from services.query.counts_snapshot import Render, Snapshot
 from services.query.encoded_response import EncodedResponse
 from services.query.public_results import public_answer
@@ -16,7 +17,6 @@ from services.query.streams import sse_events as events
 from services.query.streams.counting_lag import CountingLag
 from services.query.streams.sse_events import PhaseState
 from services.query.streams.subscriber import GONE, Seen, Update
-from services.query.vote_updates import ANSWERS, count_answer
 
 COUNTS: Final[dict[tuple[bool, bool], Render]] = {
     (False, False): ANSWERS[False, False],

@@ -18,9 +18,9 @@ from libs.results.contest_results import results_of
 from libs.tally.contest import Contest
 from libs.tally.counts import VoteSums
 from libs.views.votes.reply_types import SourceCounts
+from services.query.count_answers import record
 from services.query.counts_snapshot import Snapshot
 from services.query.public_results import hidden
-from services.query.vote_updates import record
 from tests.support.builders.contests import NOW, a_contest
 
 STATUSES = {"a": "approved", "b": "approved", "c": "rejected", "d": "pending"}

@@ -17,7 +17,7 @@ from libs.views.valkey.client import Coalescer, connect
 from libs.views.valkey.function_loading import load_functions
 from libs.views.valkey.settings import ValkeySettings
 from libs.views.votes.timeline import MINUTE_MS, Timeline
-from services.query import vote_updates
+from services.query import count_answers
 from services.query.historical_counts import PastCounts, PastReads
 from services.query.timeline_cache import TimelineCache
 from services.query.timeline_endpoint import TimelinePage, TimeSpan
@@ -181,8 +181,8 @@ class Shown:
         sums = added_up(record)
         for step in range(0, len(sums), max(1, len(sums) // 8)):
             then = await self._past.as_of(present, (span.steps[step] + 1) * minutes - 1)
-            assert sums[step] == said(vote_updates.record(then, sources=True)), step
-        assert sums[-1] == said(vote_updates.record(present, sources=True))
+            assert sums[step] == said(count_answers.record(then, sources=True)), step
+        assert sums[-1] == said(count_answers.record(present, sources=True))
 
 
 async def test_what_is_asked_for_again_is_fetched_only_as_far_as_it_changed(env: QueryEnvironment) -> None:
