@@ -2,11 +2,8 @@
 
 import gc
 
-from pydantic import BaseModel
-
 if __name__ == "__main__":
     gc.disable()  # until it serves: collections took a seventh of the CPU time of a start
-    BaseModel.model_config["defer_build"] = True  # to the first use, also of FastAPI's models of OpenAPI: a tenth
 
 from libs.telemetry.environment_settings import read_settings
 from libs.web.server.http_service import run_process
