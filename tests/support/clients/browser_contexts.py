@@ -66,6 +66,7 @@ class Contexts:
         if not await page.evaluate(IS_REAL):
             self.wrong.append(f"{page.url}: a test that changes the clock opens its page with `alone=True`")
             return False
+        await page.unroute_all(behavior="ignoreErrors")
         await page.evaluate("localStorage.clear()")
         for other in set(context.pages) - {page}:
             await other.close()
