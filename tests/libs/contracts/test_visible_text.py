@@ -3,6 +3,7 @@
 import re
 import sys
 import unicodedata
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -12,21 +13,26 @@ import services.dashboard
 from libs.contracts.visible_text import INVISIBLE, visible_length
 
 PAGES: Final = Path(services.dashboard.__file__).parent / "assets/visible-text.js"
-EVERY: Final = "".join(map(chr, range(sys.maxunicode + 1)))
 IGNORABLE: Final = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2065\u3164\uffa0"
 """Marks, letters and free places that Unicode lists as default-ignorable, besides those below."""
 
 
+@cache
+def every() -> str:
+    """Return all characters."""
+    return "".join(map(chr, range(sys.maxunicode + 1)))
+
+
 def matches(of_class: str) -> set[str]:
-    return set(re.findall(f"[{of_class}]", EVERY))
+    return set(re.findall(f"[{of_class}]", every()))
 
 
 def test_invisible_are_the_blank_format_and_ignorable_characters_of_unicode() -> None:
-    blank = {each for each in EVERY if unicodedata.category(each) in ("Zs", "Zl", "Zp", "Cc", "Cf", "Cs")}
+    blank = {each for each in every() if unicodedata.category(each) in ("Zs", "Zl", "Zp", "Cc", "Cf", "Cs")}
     ignorable = {*IGNORABLE, *map(chr, (*range(0xFE00, 0xFE10), *range(0xFFF0, 0xFFF9), *range(0xE0000, 0xE1000)))}
     newer = {chr(each) for each in range(0x13430, 0x13440)}
     assert matches(INVISIBLE) == blank | ignorable | newer | {"\u2800"}
-    assert matches(INVISIBLE) >= {each for each in EVERY if not each.strip()}
+    assert matches(INVISIBLE) >= {each for each in every() if not each.strip()}
 
 
 def test_the_pages_have_the_same_characters() -> None:

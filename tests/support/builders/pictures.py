@@ -35,7 +35,7 @@ def opened(data: bytes) -> Image.Image:
     return image
 
 
-def bomb(width: int = 20_000, height: int = 20_000) -> bytes:
+def bomb(width: int, height: int) -> bytes:
     """Return a PNG of few bytes and many pixels."""
     rows = zlib.compressobj(9)
     data = b"".join(rows.compress(b"\0" * (width // 8 + 1)) for _ in range(height)) + rows.flush()
