@@ -48,10 +48,10 @@ MUTATIONS: Final = {
         "        return appended\n",
         "        return NotAppended('gone')\n",
     ),
-    "what another request recorded under the id is one's own": _of(CASTING, 2401)(
+    "what another request recorded under the id is one's own": _of(CASTING, 2954)(
         "if recorded.content == command.content:", "if True:"
     ),
-    "a vote that a fence ended is accepted": _of(CASTING, 0)(
+    "a vote that a fence ended is accepted": _of(CASTING, 32)(
         "fenced = True  # its record can never count, so it may be reserved again\n"
         "                        continue",
         "return Accepted(command, answer.terms, True, event.receipt, partition, len(event.receipt))",
@@ -60,7 +60,7 @@ MUTATIONS: Final = {
         "return (yield from _repeated(command, recorded.known, receipts, partition, answer.joined))",
         "return Accepted(command, answer.terms, True, event.receipt, partition, recorded.known.offset)",
     ),
-    "a joiner records limits of its own": _of(CASTING, 67)(
+    "a joiner records limits of its own": _of(CASTING, 15)(
         "event = cast_of(command, answer, receipts.sign(answer.terms.accepted_at))",
         "event = cast_of(command, answer, receipts.sign(answer.terms.accepted_at))\n"
         "                if answer.joined:\n"
@@ -108,7 +108,7 @@ MUTATIONS: Final = {
     "a fence does not ask for the catalogue's ends": _of(FENCING, 627)(
         "        await self._views.need(partition, fence, wait.ends)\n", ""
     ),
-    "marked while votes are pending": _of(CLOSING, 26)("return state.pending == 0", "return True"),
+    "marked while votes are pending": _of(CLOSING, 243)("return state.pending == 0", "return True"),
     "marked behind a shut gate": _of(CLOSING, 238)("return state.open and (sent is", "return (sent is"),
     "closed before the end by a partition's clock": _of(CLOSING, 14)(
         "(now, *(state.now for state in states))", "(now,)"
@@ -118,7 +118,7 @@ MUTATIONS: Final = {
     "a change is folded before it is in force": _of(CATALOGUE, 8)(
         "            await self._raise_config(versions)\n", "            pass\n"
     ),
-    "a change is folded where a partition is away": _of(CATALOGUE, 167)(
+    "a change is folded where a partition is away": _of(CATALOGUE, 655)(
         "for group in groups.values())",
         "for group in groups.values()), return_exceptions=True",
         "for error in (error for errors in replies for error in errors if error is not None):",
@@ -143,7 +143,7 @@ MUTATIONS: Final = {
     "a change of a newer version is passed over": _of("libs.projection.projection_interface", 34)(
         "if isinstance(event, UnknownEvent):", "if False:"
     ),
-    "an event of a newer version is passed over": _of("libs.projection.votes_projection", 150)(
+    "an event of a newer version is passed over": _of("libs.projection.votes_projection", 175)(
         "return items[:at], NewerEvent.of(self.topic, partition, item[OFFSET], item[2])", "continue"
     ),
     # guards of what voters are answered
@@ -165,7 +165,7 @@ MUTATIONS: Final = {
         "if offset ~= tonumber(args[2]) or (log ~= '' and log ~= args[1]) then",
         "if log ~= '' and log ~= args[1] then",
     ),
-    "a joiner goes by its own limits": _lua(67)(
+    "a joiner goes by its own limits": _lua(15)(
         "p[P_CONFIG], p[P_MAX_P],\n    p[P_MAX_C],", "p[P_CONFIG], kind == 1 and 0 or p[P_MAX_P],\n    p[P_MAX_C],"
     ),
     "confirm whatever the gate": _lua(2270)(
@@ -176,7 +176,7 @@ MUTATIONS: Final = {
     "any configuration admits": _lua(8)(
         "if c.in_force ~= version then return { R_STALE, c.in_force, gate.n } end", ""
     ),
-    "a projector's old version comes into force": _lua(536)("elseif in_force == UNLIMITED", "elseif false"),
+    "a projector's old version comes into force": _lua(679)("elseif in_force == UNLIMITED", "elseif false"),
     "a worker's early word comes into force": _lua(627)(
         "if reached < tonumber(call('HGET', base .. ':needs', place) or 0) then return -1 end", ""
     ),
@@ -215,7 +215,7 @@ MUTATIONS: Final = {
         "keep(base, all.live, { state = KEPT, schema = all.schema or schema, since = seconds() })", ""
     ),
     "what was kept before stays at a swap": _lua(60)("== number or its.stored == KEPT then", "== number then"),
-    "a view follows before it has reached the live one": _lua(1215)(
+    "a view follows before it has reached the live one": _lua(2683)(
         "(log == live_log or live_log == '') and offset >= live_offset then", "true then"
     ),
     "a view that is ahead folds again what it has": _lua(909)("= { from = offset,", "= { from = range.from,"),
@@ -237,7 +237,7 @@ MUTATIONS: Final = {
     "a rebuilt catalogue is swapped in wherever it is": _of(JOB, 98)(
         "accept=accept, at=position.offset)", "accept=accept)"
     ),
-    "nobody folds what replaces another layout": _of(JOB, 1644)(
+    "nobody folds what replaces another layout": _of(JOB, 1922)(
         "if found[one].live.schema != found[one].schema]", "if False]"
     ),
     "a gate stays open while the layout changes": _lua(1317)("if relaid or (gate.open", "if (gate.open"),
@@ -261,12 +261,12 @@ MUTATIONS: Final = {
         "until = closing.end + (0 if source.retired else grace_us)", "until = closing.end"
     ),
     "a source is closed by a late clock": _of(CLOSING, 294)("           if state.now <", "           if _now() <"),
-    "a decrease counts at once": _lua(37)("elseif reported[1] < f[1] and not decreases then", "elseif false then"),
+    "a decrease counts at once": _lua(294)("elseif reported[1] < f[1] and not decreases then", "elseif false then"),
     # rules of the ledger and of the count
     "no limit of a participant": _lua(4)("form ~= BALLOT and exceeds(used_p + weight, max_p) then", "false then"),
     "no limit of a contest": _lua(194)("elseif exceeds(used_c + weight, max_c) then", "elseif false then"),
     "admitted after the end": _lua(26)("now >= till) then return {", "false) then return {"),
-    "a refused purchase keeps its vote id": _of(PURCHASE, 314)(
+    "a refused purchase keeps its vote id": _of(PURCHASE, 673)(
         "or not self.taken_back", "or (self.status is PurchaseStatus.REFUNDED and not self.taken_back)"
     ),
     "a refunded purchase keeps its votes": _of(PURCHASE, 45)(
@@ -276,7 +276,7 @@ MUTATIONS: Final = {
         "    if known.status is PurchaseStatus.REFUNDED:\n        return None",
         "    if known.status is not PurchaseStatus.RECORDED:\n        return None",
     ),
-    "a refunded purchase is cast": _of(PURCHASE_FOLD, 305)(
+    "a refunded purchase is cast": _of(PURCHASE_FOLD, 717)(
         "case PurchaseCast():\n            if known.status is PurchaseStatus.RECORDED:",
         "case PurchaseCast():\n            if True:",
     ),
@@ -291,7 +291,7 @@ MUTATIONS: Final = {
         "if source == FREE and use.oldest < epoch - 1 then return { R_SHUT } end", ""
     ),
     "a late mark closes what is being reopened": _lua(226)("math.abs(where[at]) >= seq", "where[at] >= seq"),
-    "closed while something is pending": _lua(26)("pending = pending + 1", "pending = 0"),
+    "closed while something is pending": _lua(243)("pending = pending + 1", "pending = 0"),
     "reservations of replacements weigh as the others": _lua(547)("then weight = 0 end", "then weight = 1 end"),
     "voiding gives the allowance back": _lua(3)(
         "move_contest(c, standing, vote, 0, by)", "move_contest(c, standing, vote, by, by)"
