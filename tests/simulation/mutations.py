@@ -261,7 +261,9 @@ MUTATIONS: Final = {
         "until = closing.end + (0 if source.retired else grace_us)", "until = closing.end"
     ),
     "a source is closed by a late clock": _of(CLOSING, 294)("           if state.now <", "           if _now() <"),
-    "a decrease counts at once": _lua(294)("elseif reported[1] < f[1] and not decreases then", "elseif false then"),
+    "a decrease counts at once": _lua(294)(
+        "elseif reported[1] < f[1] and not decreases then", "elseif false then"
+    ),
     # rules of the ledger and of the count
     "no limit of a participant": _lua(4)("form ~= BALLOT and exceeds(used_p + weight, max_p) then", "false then"),
     "no limit of a contest": _lua(194)("elseif exceeds(used_c + weight, max_c) then", "elseif false then"),
