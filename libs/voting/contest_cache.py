@@ -64,7 +64,8 @@ class ContestCache:
 
     async def get(self, account: str, key: str) -> Contest:
         """Return the cached contest, or load it. Raises `NotFound`, `SecretErased` and `ViewsUnavailable`."""
-        return (await self._last((account, key))).contest
+        entry = self._entry((account, key))
+        return (entry.known or await entry.loads.current()).contest
 
     async def reload(self, account: str, key: str, at_least: int | None = None) -> Contest:
         """Load the contest from the catalogue view, no earlier than this call.
@@ -87,7 +88,8 @@ class ContestCache:
         A secret destroyed more than `RECENT_S` ago is never returned. Only the contest's record, or the erasure
         mark stored in the secret's place, marks it as erased: both are cached and dropped together.
         """
-        known = await self._last((account, key))
+        entry = self._entry((account, key))
+        known = entry.known or await entry.loads.current()
         if time.monotonic() - known.checked_at > RECENT_S:
             known = await self._entry((account, key)).checks.current()
         if known.secret is None:
@@ -103,10 +105,6 @@ class ContestCache:
         if self._entry(place).known is None:
             return await self.get(account, key)
         return (await self._entry(place).checks.next()).contest
-
-    async def _last(self, place: Place) -> Known:
-        entry = self._entry(place)
-        return entry.known or await entry.loads.current()
 
     def _entry(self, place: Place) -> _Entry:
         entry = self._entries.get(place)

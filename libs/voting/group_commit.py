@@ -31,6 +31,7 @@ from libs.voting.protocol.effects import (
     AwaitRecord,
     AwaitVote,
     Confirm,
+    Effect,
     LoadContest,
     Reserve,
     ReserveRemoval,
@@ -204,38 +205,38 @@ class GroupCommit:
 
     def _resume(self, run: Run, reply: Any) -> None:
         """Send the reply to a run's pending effect: then its next effect is pending, or it has ended."""
-        if run.context is None:
-            self._send(run, reply)
-        else:
-            run.context.run(self._send_traced, run, reply)
-
-    def _send(self, run: Run, reply: Any) -> None:
         run.request = None
         if isinstance(reply, Exception) and not isinstance(reply, TallyError):
             self._end(run, reply)
             return
         try:
-            run.effect = run.steps.send(reply)
+            if run.context is None:
+                run.effect = run.steps.send(reply)
+            else:
+                run.effect = run.context.run(self._send_traced, run, reply)
         except StopIteration as end:
             self._end(run, end.value)
         except Exception as error:
             self._end(run, error)
 
-    def _send_traced(self, run: Run, reply: Any) -> None:
-        """Resume a run in its request's context, after the span of the effect that is replied to."""
+    def _send_traced(self, run: Run, reply: Any) -> Effect:
+        """Send the reply in the request's context, after the span of the effect that is replied to."""
         assert run.span is not None
         run.span.close()
-        self._send(run, reply)
-        if isinstance(run.effect, Append):
+        effect = run.steps.send(reply)
+        if isinstance(effect, Append):
             run.span.enter_context(appending(self._tracing, self._topic.name, 1))
-        elif (name := SPANS.get(type(run.effect))) is not None:
+        elif (name := SPANS.get(type(effect))) is not None:
             run.span.enter_context(step(self._tracing, name))
+        return effect
 
     def _end(self, run: Run, result: Any) -> None:
         finish, run.finish = run.finish, None
         after, run.after = run.after, None
         run.effect, run.before, run.is_held = None, None, False
         run.steps.close()
+        if run.context is not None and run.span is not None:
+            run.context.run(run.span.close)
         self._queue.end(run)
         if finish is not None:
             finish(result)

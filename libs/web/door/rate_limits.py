@@ -40,6 +40,7 @@ LOGGED_APART_S: Final = 60.0
 NEVER_LIMITED: Final = ("/livez", "/readyz", "/metrics")
 KEYLESS: Final = ("/public", "/media", "/dashboard", "/docs", "/redoc", "/openapi", "/asyncapi")
 """Prefixes of paths that, like `/`, need no key: requests are counted by address before they are served."""
+CREDENTIALS: Final = frozenset({b"authorization", b"service-key", b"cookie"})
 
 ALLOWED: Final = {
     "key": "make {} requests",
@@ -194,8 +195,12 @@ class RateLimits:
         """Return the usages that a request of a key counts towards: its own, and those of its ancestors."""
         scope["state"]["key"] = key
         default = self._settings.rate_per_key
-        usages = (self._usage("key", name, default if rate is None else rate) for name, rate in _rates(key))
-        return [usage for usage in usages if usage is not None]
+        usages = []
+        for name, rate in _rates(key):
+            usage = self._usage("key", name, default if rate is None else rate)
+            if usage is not None:
+                usages.append(usage)
+        return usages
 
     def _of_failures(self, scope: Scope) -> Usage | None:
         return self._usage("failures", self._proxies.network(scope), self._settings.rate_failures_per_address)
@@ -305,7 +310,7 @@ def _begin_adding(usage: Usage) -> int:
 
 def _rates(key: ApiKey) -> list[tuple[str, int | None]]:
     """Return the id and own rate of a key, and of those that it descends from."""
-    return [(key.key_id, key.rules.rate), *((ancestor.key_id, ancestor.rate) for ancestor in key.ancestors)]
+    return [(key.key_id, key.rules.rate)] + [(ancestor.key_id, ancestor.rate) for ancestor in key.ancestors]
 
 
 def stream_uncounted(scope: Scope) -> None:
@@ -327,4 +332,4 @@ async def charge_unauthenticated(scope: Scope) -> None:
 
 
 def _has_credentials(scope: Scope) -> bool:
-    return any(name in (b"authorization", b"service-key", b"cookie") for name, _ in scope["headers"])
+    return not CREDENTIALS.isdisjoint([name for name, _ in scope["headers"]])

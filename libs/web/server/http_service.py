@@ -128,7 +128,7 @@ def build_app(title: str, http_modules: Sequence[HttpModule], **options: Any) ->
     app = DocumentedApp(title=title, redirect_slashes=False, telemetry=silent, **options)
     handle_errors(app)
     checks, optional_checks = dict[str, Check](), dict[str, Check]()
-    app.state.refusals = [each.refusal for each in http_modules if each.refusal is not None]
+    app.state.refusals = [*dict.fromkeys(each.refusal for each in http_modules if each.refusal is not None)]
     app.state.rate_counts = next((each.rate_counts for each in http_modules if each.rate_counts is not None), None)
     for http_module in http_modules:
         app.router.routes.extend(http_module.hot)
