@@ -270,7 +270,7 @@ async def test_who_still_waits_at_the_end_of_the_drain_is_told_to_send_it_again(
         client = await server.open()
         client.send(request())
         await eventually(lambda: route.waiting)
-    status, body = await client.answer()
+    status, body = await asyncio.wait_for(client.answer(), 60)
     assert (status, b"log_unavailable" in body) == (503, True)
 
 
