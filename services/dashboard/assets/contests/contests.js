@@ -14,7 +14,7 @@ const TYPES = {
   rating: "Rating",
   ordering: "Ordering",
 };
-const known = new Map(); // key -> {contest, item, votes, mark, state}
+const known = new Map(); // key -> {contest, item, votes, mark, chip, state}
 let next = null;
 let isAll = false;
 
@@ -68,10 +68,13 @@ function show() {
   const search = element("search").value.trim().toLocaleLowerCase();
   const [phase, type] = [element("phase").value, element("type").value];
   let shown = 0;
-  for (const { contest, item } of known.values()) {
+  for (const { contest, item, chip } of known.values()) {
+    const now = phaseOf(contest, clock.now());
+    chip.className = now === "running" ? "chip good" : "chip";
+    chip.textContent = t(words.PHASES[now]);
     const fits =
       (contest.title || contest.key).toLocaleLowerCase().includes(search) &&
-      (!phase || phaseOf(contest, clock.now()) === phase) &&
+      (!phase || now === phase) &&
       (!type || contest.contest_type === type);
     item.hidden = !fits;
     shown += fits;
@@ -84,12 +87,11 @@ function add(contest) {
   const item = part("li", "panel");
   const link = part("a", "", contest.title || contest.key);
   link.href = `/dashboard/contests/${encodeURIComponent(contest.key)}`;
-  const now = phaseOf(contest, clock.now());
   const mark = part("span", "chip good");
   mark.hidden = true;
-  const phase = part("span", now === "running" ? "chip good" : "chip", t(words.PHASES[now]));
+  const chip = part("span", "chip");
   const marks = part("span", "marks");
-  marks.append(mark, phase);
+  marks.append(mark, chip);
   const type = t(TYPES[contest.contest_type] ?? contest.contest_type);
   const when = part("span", "soft", `${type} · ${times(contest.contest_config)}`);
   const votes = part("span", "votes", "…");
@@ -99,11 +101,12 @@ function add(contest) {
   edit.hidden = !who.permissions.includes("content:write");
   item.append(link, marks, when, votes, edit);
   element("contests").append(item);
-  known.set(contest.key, { contest, item, votes, mark, state: "" });
+  known.set(contest.key, { contest, item, votes, mark, chip, state: "" });
   count(contest.key);
 }
 
 function refresh() {
+  show(); // voting begins and ends
   for (const [key, { item, state }] of known) if (!item.hidden && state !== "sealed") count(key);
 }
 
