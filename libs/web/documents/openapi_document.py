@@ -1,6 +1,7 @@
 """OpenAPI document of an app: the routers' descriptions, deduplicated components and required permissions."""
 
 import asyncio
+import gzip
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
@@ -59,6 +60,18 @@ OF_BODIES: Final = ("malformed_json", "unsupported_media_type", "payload_too_lar
 OF_HEADERS: Final = {"Idempotency-Key": "idempotency_key_reused", "If-Match": "version_conflict"}
 
 
+VARY: Final = {"Vary": "Accept-Encoding"}
+
+
+def accepts_gzip(accepted: str) -> bool:
+    """Return whether the header `Accept-Encoding` names gzip, other than to refuse it."""
+    for coding in accepted.lower().split(","):
+        name, _, weight = coding.partition(";")
+        if name.strip() == "gzip":
+            return weight.replace(" ", "") not in {"q=0", "q=0.0", "q=0.00", "q=0.000"}
+    return False
+
+
 class DocumentedApp(FastAPI):
     """Builds the app's document once, in the order of `openapi_tags`, and serves it at `DOCUMENT`.
 
@@ -67,23 +80,28 @@ class DocumentedApp(FastAPI):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(openapi_url=None, docs_url=None, redoc_url=None, **options)
-        self._documents: dict[str, bytes] = {}
+        self._documents: dict[str, tuple[bytes, bytes]] = {}
         self._building = asyncio.Lock()
         for path in (DOCUMENT, *PARTS):
             self.router.routes.append(PlainRoute(path, self._send_document, include_in_schema=False))
 
     async def _send_document(self, request: Request) -> Response:
-        """Respond with the same bytes: the first request builds them, and clients that read nothing share them."""
+        """Respond with the same bytes, a tenth of them to clients that accept gzip: the first request builds them,
+        and clients that read nothing share them."""
         async with self._building:
             if not self._documents:
                 self._documents = await asyncio.to_thread(self._built)
-        return Response(self._documents[request.url.path], media_type="application/json")
+        plain, compressed = self._documents[request.url.path]
+        if not accepts_gzip(request.headers.get("Accept-Encoding", "")):
+            return Response(plain, headers=VARY, media_type="application/json")
+        return Response(compressed, headers=VARY | {"Content-Encoding": "gzip"}, media_type="application/json")
 
-    def _built(self) -> dict[str, bytes]:
-        """Return the document and its parts by path."""
+    def _built(self) -> dict[str, tuple[bytes, bytes]]:
+        """Return the document and its parts by path, each as it is and compressed."""
         whole = self.openapi()
         parts = {path: part_of(whole, is_legacy=is_legacy) for path, is_legacy in PARTS.items()}
-        return {path: orjson.dumps(document) for path, document in {DOCUMENT: whole, **parts}.items()}
+        encoded = {path: orjson.dumps(document) for path, document in {DOCUMENT: whole, **parts}.items()}
+        return {path: (document, gzip.compress(document, mtime=0)) for path, document in encoded.items()}
 
     def openapi(self) -> Schema:
         if self.openapi_schema is None:

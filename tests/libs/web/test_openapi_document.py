@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from httpx import ASGITransport, AsyncClient
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
@@ -96,3 +97,23 @@ def test_the_current_api_and_the_legacy_one_have_documents_of_their_own_with_the
     assert {"Inner"} <= old["components"]["schemas"].keys()
     assert "Outer" not in old["components"]["schemas"]
     assert list(current["components"]["securitySchemes"]) == ["ApiKey"]
+
+
+@pytest.mark.parametrize(
+    ("accepted", "is_compressed"),
+    [
+        ({"Accept-Encoding": "br, GZIP;q=0.5"}, True),
+        ({"Accept-Encoding": "gzip;q=0, br"}, False),
+        ({"Accept-Encoding": "identity"}, False),
+    ],
+)
+async def test_the_document_is_compressed_for_those_who_accept_that(
+    accepted: dict[str, str], is_compressed: bool
+) -> None:
+    app = DocumentedApp(title="Documents")
+    async with AsyncClient(transport=ASGITransport(app), base_url="http://documents.example") as client:
+        for path in ("/openapi.json", "/openapi/current.json"):
+            answer = await client.get(path, headers=accepted)
+            assert answer.json()["openapi"].startswith("3.")
+            assert answer.headers.get("Content-Encoding") == ("gzip" if is_compressed else None)
+            assert answer.headers["Vary"] == "Accept-Encoding"
