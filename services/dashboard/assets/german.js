@@ -388,4 +388,5 @@ export const GERMAN = {
     "Der Dienst ist nicht erreichbar. Diese Seite macht von selbst weiter.",
   "Hidden from the public until the result is released, except from who has voted":
     "Für die Öffentlichkeit verdeckt, bis das Ergebnis freigegeben wird, außer für die, die abgestimmt haben",
+  Account: "Konto",
 };
