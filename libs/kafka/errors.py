@@ -1,6 +1,6 @@
 """Errors of logs that are not as required."""
 
-from typing import Final
+from typing import Final, Self
 
 from libs.tally.errors import LogUnavailable, TallyError
 
@@ -26,3 +26,15 @@ class LogChanged(TallyError):
     """A partition is not the log that the view was folded from: recreated, truncated, or with an offset gap."""
 
     code = "log_changed"
+
+
+class LogShortened(LogChanged):
+    """A partition lost the records from `first` on, which a view has folded; others may have their offsets."""
+
+    first: int
+
+    @classmethod
+    def at(cls, topic: str, partition: int, first: int, why: str) -> Self:
+        error = cls(f"{topic}/{partition} is not the log of this view: {why}", topic=topic)
+        error.first = first
+        return error

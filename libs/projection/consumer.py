@@ -15,15 +15,16 @@ from aiokafka.errors import IllegalStateError
 
 from libs.concurrency.tasks import loop_time
 from libs.contracts.log_records import Position
-from libs.kafka.errors import LogChanged
+from libs.kafka.errors import LogChanged, LogShortened
 from libs.kafka.reader import LogReader, as_record
 from libs.kafka.settings import KafkaSettings
 from libs.projection.consumer_health import ConsumerHealth
-from libs.projection.log_identity import LogIdentities, confirmed_start
+from libs.projection.log_identity import LogIdentities, confirmed_start, demand_same_records
 from libs.projection.partition_worker import FoldTraces, PartitionWorker
 from libs.projection.projection_interface import Projection
 from libs.projection.settings import Pace, ProjectorSettings
 from libs.projection.view_checks import FreshnessChecker, compare_views
+from libs.tally.errors import LogUnavailable
 from libs.telemetry.tracing import Tracing
 
 JOIN_S = 60.0
@@ -91,7 +92,9 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._closing = False
         self._gathering = Gathering(membership.pace)
-        self.watch = ConsumerHealth(self.topic, self._reader, self._origins, membership.settings)
+        self.watch = ConsumerHealth(
+            self.topic, self._reader, self._origins, membership.projection, membership.settings
+        )
         self._starting: asyncio.Task[None] | None = None
         self._checks: list[asyncio.Task[None]] = []
 
@@ -214,9 +217,22 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
             self._failure.set_exception(error)
 
     async def _place(self, partition: int) -> Position:
-        stored = await self.membership.projection.position(partition)
+        """Return where to fold from; a view that has records which the log lost begins again.
+
+        Raises `LogChanged` if this is another log, and what the worker retries.
+        """
+        projection = self.membership.projection
+        stored = await projection.position(partition)
+        witness = await projection.witness(partition)
         origin = await self._origins.of(partition)
-        return await confirmed_start(self._reader, self.topic, partition, origin, stored)
+        try:
+            start = await confirmed_start(self._reader, self.topic, partition, origin, stored)
+            await demand_same_records(self._reader, self.topic, partition, origin.extent.end, witness)
+        except LogShortened as lost:
+            assert stored is not None
+            await begin_again(projection, partition, stored, lost)
+            raise LogUnavailable(lost.message) from lost
+        return start
 
     def _number(self, tp: TopicPartition) -> int:
         number: int = tp.partition + self.topic.first
@@ -229,6 +245,14 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
                 step(consumer, TopicPartition(*self.topic.place(self.topic.name, partition)))
         except IllegalStateError:
             """The partition was revoked meanwhile; its worker is about to be stopped."""
+
+
+async def begin_again(projection: Projection, partition: int, stored: Position, lost: LogShortened) -> None:
+    """Let a view begin again that has records which the log lost; what it had stays readable, to name them."""
+    if await projection.begin_again(partition, stored, lost.first):
+        where = {"topic": projection.topic.name, "partition": partition, "offset": lost.first}
+        said = "%s: %d records are lost, `tally lost list` names them; the view begins again"
+        logger.critical(said, lost.message, stored.offset - lost.first, extra=where)
 
 
 class Gathering:

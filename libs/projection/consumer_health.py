@@ -10,10 +10,11 @@ from aiokafka.errors import KafkaError
 from libs.contracts.topics import Topic
 from libs.kafka.cancellation import call
 from libs.kafka.reader import LogReader
-from libs.projection.log_identity import LogIdentities, confirmed_start
+from libs.projection.log_identity import LogIdentities, confirmed_start, demand_same_records
 from libs.projection.partition_worker import PartitionWorker
+from libs.projection.projection_interface import Projection
 from libs.projection.settings import ProjectorSettings
-from libs.tally.errors import LogUnavailable
+from libs.tally.errors import LogUnavailable, ViewsUnavailable
 
 STEP_S = 2.0
 """Timeout in seconds of a request to the group; the next check repeats it."""
@@ -28,7 +29,12 @@ class ConsumerHealth:
     """Runs a session's checks, and keeps their state."""
 
     def __init__(
-        self, topic: Topic, reader: LogReader, origins: LogIdentities, settings: ProjectorSettings
+        self,
+        topic: Topic,
+        reader: LogReader,
+        origins: LogIdentities,
+        projection: Projection,
+        settings: ProjectorSettings,
     ) -> None:
         self.ends: dict[int, int] = {}
         """End offset of each assigned partition at the last check."""
@@ -36,6 +42,7 @@ class ConsumerHealth:
         self._topic = topic
         self._reader = reader
         self._origins = origins
+        self._projection = projection
         self._patience_s = settings.projector_stuck_after_ms / 1000
         self._errors = 0
         self._quiet: dict[int, tuple[int, float]] = {}
@@ -44,13 +51,14 @@ class ConsumerHealth:
         self._committed: dict[int, int] = {}
 
     async def check(self, consumer: AIOKafkaConsumer | None, folds: Mapping[int, PartitionWorker]) -> None:
-        """Raise the problem found: `KafkaError` or `LogUnavailable` requires a restart, or `LogChanged`."""
+        """Raise the problem found: `LogChanged`, or what requires a restart: `KafkaError`, `LogUnavailable` and
+        `LogShortened`."""
         await self._check_consumer(consumer)
         try:
             self.ends = await self._reader.end_offsets(self._topic.name, list(folds))
             await self._check_identity(folds)
-        except LogUnavailable:
-            # Kafka is unavailable; the consumer is not stuck.
+        except (LogUnavailable, ViewsUnavailable):
+            # A server is unavailable; the consumer is not stuck.
             self._quiet.clear()
             return
         self._check_progress(folds, time.monotonic())
@@ -94,7 +102,10 @@ class ConsumerHealth:
         if beyond or time.monotonic() - self._identified_at > IDENTITY_S:
             origins = await self._origins.of_all(positions)
             for partition, position in positions.items():
-                await confirmed_start(self._reader, self._topic, partition, origins[partition], position)
+                origin = origins[partition]
+                await confirmed_start(self._reader, self._topic, partition, origin, position)
+                witness = await self._projection.witness(partition)
+                await demand_same_records(self._reader, self._topic, partition, origin.extent.end, witness)
             self._identified_at = time.monotonic()
 
     def _check_progress(self, folds: Mapping[int, PartitionWorker], now: float) -> None:

@@ -10,9 +10,10 @@ from typing import NamedTuple
 from libs.concurrency.tasks import SingleFlight
 from libs.contracts.log_records import Position
 from libs.contracts.topics import Log
-from libs.kafka.errors import LogChanged
+from libs.kafka.errors import LogChanged, LogShortened
 from libs.kafka.reader import Extent, LogReader
 from libs.tally.errors import LogUnavailable
+from libs.views.generations.generations import Witness
 
 
 class LogIdentity(NamedTuple):
@@ -64,14 +65,15 @@ def demand(topic: Log, identities: Mapping[int, LogIdentity], partitions: Iterab
 def start_of(topic: Log, partition: int, origin: LogIdentity, stored: Position | None) -> Position:
     """Return the position to fold from: the one that was `stored` before `origin` was read, or the beginning.
 
-    Raises `LogChanged` if `stored` cannot be a position in this log: it was recreated or truncated.
+    Raises `LogChanged` if `stored` is no position in this log: it was recreated, or truncated (`LogShortened`).
     """
     if stored is None:
         return Position(origin.log_id, origin.extent.beginning)
     if stored.log_id != origin.log_id:
         why = f"it was recreated: its log id is {origin.log_id}, the view was folded from {stored.log_id}"
-    elif stored.offset > origin.extent.end:
-        why = f"it was shortened: it ends at {origin.extent.end}, the view is at {stored.offset}"
+    elif stored.offset > (end := origin.extent.end):
+        why = f"it was shortened: it ends at {end}, the view is at {stored.offset}"
+        raise LogShortened.at(topic.name, partition, end, why)
     elif stored.offset < origin.extent.beginning:
         why = f"it begins at {origin.extent.beginning}, the view is at {stored.offset}: records are missing"
     else:
@@ -91,3 +93,22 @@ async def confirmed_start(
         ends = await reader.confirmed_ends(topic.name, [partition])
         origin = origin._replace(extent=origin.extent._replace(end=ends[partition]))
     return start_of(topic, partition, origin, stored)
+
+
+async def demand_same_records(
+    reader: LogReader, topic: Log, partition: int, end: int, witness: Witness | None
+) -> None:
+    """Raise `LogShortened` if the log lost records and has others at their offsets by now, before its `end`.
+
+    Brokers give a record its time, so one that was appended after a loss is younger than all that were lost.
+    Raises `LogUnavailable`.
+    """
+    if witness is None or witness.offset >= end:
+        return
+    record = await reader.record(topic.name, partition, witness.offset)
+    if record.timestamp_ms <= witness.no_later_than_ms:
+        return
+    found = await reader.offsets_from(topic.name, [partition], witness.no_later_than_ms + 1)
+    first = min(found[partition], witness.offset)
+    why = f"it lost the records from {first} on, and others have their offsets"
+    raise LogShortened.at(topic.name, partition, first, why)

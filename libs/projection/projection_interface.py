@@ -9,6 +9,7 @@ from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Log
 from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.views.generations.fresh_reader import FreshReader
+from libs.views.generations.generations import Witness
 from libs.views.valkey.partition_reads import Group, Mark
 
 E = TypeVar("E")
@@ -85,6 +86,15 @@ class Projection(Protocol):
 
     async def position(self, partition: int) -> Position | None:
         """Return the position of the partition's view; None before the first fold."""
+
+    async def witness(self, partition: int) -> Witness | None:
+        """Return a record by which the log of the partition's view is recognised; None before the first fold."""
+
+    async def begin_again(self, partition: int, stored: Position, first_lost: int) -> bool:
+        """Let the partition's view begin again if it is at `stored`; return whether it was.
+
+        The log lost its records from offset `first_lost` on. The former view stays, to name them.
+        """
 
     async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> bool:
         """Fold `records` (ascending offsets, from `start`) and store the position after the last one.

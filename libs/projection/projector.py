@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 from aiokafka.errors import KafkaError
 
+from libs.kafka.errors import LogShortened
 from libs.kafka.settings import KafkaSettings
 from libs.projection.consumer import Connect, ConsumerSession, Membership
 from libs.projection.group_consumer import connect as connect_to_group
@@ -80,7 +81,7 @@ class Projector:
         """Fold until cancelled, then drain and leave the group.
 
         Raises `LogChanged` if the log is not the one that the view was folded from: folding stops until an
-        operator decides.
+        operator decides. A view begins again if that log lost records.
         """
         backoff_s = FIRST_BACKOFF_S
         while True:
@@ -91,7 +92,7 @@ class Projector:
             except asyncio.CancelledError:
                 await self._leave(session, drain=True)
                 raise
-            except (KafkaError, LogUnavailable, OSError, TimeoutError) as error:
+            except (KafkaError, LogUnavailable, LogShortened, OSError, TimeoutError) as error:
                 logger.warning("%s restarts: %s", self._membership.group, error or type(error).__name__)
             except BaseException:
                 await self._leave(session, drain=False)

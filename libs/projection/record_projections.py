@@ -19,6 +19,7 @@ from libs.contracts.topics import Topic
 from libs.projection.projection_interface import log_undecodable, until_newer
 from libs.tally.contest import UNLIMITED
 from libs.views.generations.computed_fold import ComputedViews
+from libs.views.generations.generations import Witness
 from libs.views.valkey.watched_reads import WatchedMarks
 from libs.views.votes.vote_views import VoteViews
 
@@ -50,6 +51,12 @@ class RecordProjection(ABC, Generic[E]):
 
     async def position(self, partition: int) -> Position | None:
         return await self._views.position(partition)
+
+    async def witness(self, partition: int) -> Witness | None:
+        return await self._views.generations.witness(partition)
+
+    async def begin_again(self, partition: int, stored: Position, first_lost: int) -> bool:
+        return await self._views.generations.begin_again(partition, stored, first_lost)
 
     async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> bool:
         events = self._codec.decode_many([record.value for record in records])

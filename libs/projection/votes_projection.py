@@ -15,6 +15,7 @@ from libs.projection.projection_interface import NewerEvent, log_quarantined
 from libs.tally.contest import UNLIMITED
 from libs.tally.events import address_takers, address_votes, replaces
 from libs.tally.reservations import Counter
+from libs.views.generations.generations import Witness
 from libs.views.valkey.watched_reads import WatchedMarks
 from libs.views.votes.address_counters import ADDRESS_LIFE_S, AddressCounters, TakenBefore
 from libs.views.votes.vote_views import APPLY_BYTES, APPLY_ITEMS, VoteViews
@@ -41,6 +42,12 @@ class VotesProjection:
 
     async def position(self, partition: int) -> Position | None:
         return await self._views.position(partition)
+
+    async def witness(self, partition: int) -> Witness | None:
+        return await self._views.generations.witness(partition)
+
+    async def begin_again(self, partition: int, stored: Position, first_lost: int) -> bool:
+        return await self._views.generations.begin_again(partition, stored, first_lost)
 
     async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> bool:
         if self._addresses is None or records[0].timestamp_ms >= (time.time() - FRESH_S) * 1000:
@@ -72,26 +79,29 @@ class VotesProjection:
         newer: NewerEvent | None = None
         width = APPLY_ITEMS
 
-        def known() -> Iterator[Sequence[Item]]:
+        def known() -> Iterator[tuple[Sequence[Item], int]]:
+            """Yield items of one call each, and the time of their last record."""
             nonlocal newer
             for piece in _pieces(records, lambda: width):
                 items, newer = self._items(partition, piece)
-                if items:
-                    yield from _split(items)
+                folded = 0
+                for part in _split(items) if items else ():
+                    folded += len(part)
+                    yield part, piece[folded - 1].timestamp_ms
                 if newer is not None:
                     return
 
         slices = known()
         while flight := list(islice(slices, IN_FLIGHT)):
             folds = []
-            for items in flight:
+            for items, seen_ms in flight:
                 end = items[-1][OFFSET] + 1
-                folds.append(partial(self._views.apply_items, partition, start, items, end))
+                folds.append(partial(self._views.apply_items, partition, start, items, end, seen_ms))
                 start = Position(start.log_id, end)
             # started in the same tick, the calls share a pipeline and arrive in order
             results = await asyncio.gather(*(fold() for fold in folds), return_exceptions=True)
             in_order = True
-            for fold, result, items in zip(folds, results, flight, strict=True):
+            for fold, result, (items, _) in zip(folds, results, flight, strict=True):
                 # one that is behind may have arrived between the calls that one before it took
                 outcome = await fold() if isinstance(result, Behind) and not in_order else result
                 if isinstance(outcome, BaseException):

@@ -25,6 +25,7 @@ from libs.projection.projector import Projector
 from libs.projection.settings import VOTES, ProjectorSettings
 from libs.projection.votes_projection import VotesProjection
 from libs.tally.errors import ViewsUnavailable
+from libs.views.generations.generations import Witness
 from libs.views.valkey.function_loading import load_functions, open_valkey
 from libs.views.valkey.partition_reads import Group, Mark
 from libs.views.votes.address_counters import AddressCounters
@@ -58,6 +59,12 @@ class Nothing:
 
     async def position(self, partition: int) -> Position | None:
         return self.positions.get(partition)
+
+    async def witness(self, partition: int) -> Witness | None:
+        return None
+
+    async def begin_again(self, partition: int, stored: Position, first_lost: int) -> bool:
+        return False
 
     async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> bool:
         fold_items(records)

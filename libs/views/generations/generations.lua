@@ -1,14 +1,19 @@
 -- Generations: copies of one partition's view. Prepended to every library of views.
 --   base:generations   hash  live (number of the generation that is read; 1 while absent), swaps (number of swaps so
 --                            far), last (highest number ever assigned), and by number, of each opened generation,
---                            packed {state, schema, kept since (s)}; fresh (reads.lua); begun (us: when the live one
---                            was first folded from the beginning of the log)
+--                            packed {state, schema, kept or lost since (s), first record that the log lost}; fresh
+--                            (reads.lua); begun (us: when the live one was first folded from the beginning of the log);
+--                            losses: how often the live one began again, since the log had lost records
 --   base:g<number>:... the keys of a generation; among them position, and calls: the number of those that wrote computed values
+--   base:g<number>:position  hash  log, offset, and the time by which the log is recognised (witness): of computed folds
+--                            time, the latest of all records folded; of others seen (offset) and seen_at (ms) of one
 -- States: BUILDING (a replay folds it), FOLLOWING (folded in the same call as the live one), KEPT (the same, after it was
--- swapped out: at most one), BROKEN (cannot be folded further, as any whose layout is not this code's).
+-- swapped out: at most one), BROKEN (cannot be folded further, as any whose layout is not this code's), LOST (was live, and
+-- has records that the log lost: it is read to name them).
 
 local FOLD_SECONDS = 0.001  -- of the processor's time, after which a fold ends and writes, which takes about as long
-local BUILDING, FOLLOWING, KEPT, BROKEN = 'building', 'following', 'kept', 'broken'
+local BUILDING, FOLLOWING, KEPT, BROKEN, LOST = 'building', 'following', 'kept', 'broken', 'lost'
+local MOST_LOST = 3  -- generations of a partition in that state: each takes as much memory as the live one
 
 -- commands that iterate over a key's parts, and that read one of them
 local SCANS = {
@@ -96,7 +101,7 @@ local function generations_of(prefix, schema, fold, optional)
         local row = unpack_one(flat[i + 1])
         -- this code can fold only its own layout
         local state = row[2] == schema and row[1] or BROKEN
-        all.opened[number] = { state = state, schema = row[2], stored = row[1], since = row[3] }
+        all.opened[number] = { state = state, schema = row[2], stored = row[1], since = row[3], first = row[4] }
       else
         all[flat[i]] = tonumber(flat[i + 1])
       end
@@ -105,7 +110,7 @@ local function generations_of(prefix, schema, fold, optional)
   end
 
   local function keep(base, number, row)
-    call('HSET', key(base), whole(number), pack({ row.state, row.schema, row.since or 0 }))
+    call('HSET', key(base), whole(number), pack({ row.state, row.schema, row.since or 0, row.first }))
   end
 
   local function seconds() return tonumber(call('TIME')[1]) end
@@ -118,20 +123,21 @@ local function generations_of(prefix, schema, fold, optional)
     return base .. ':g' .. live
   end
 
-  -- Returns the key prefix of a generation's views. By default that is the live one, then also the number of swaps.
+  -- Returns the key prefix of a generation's views. By default that is the live one, then also the numbers of swaps
+  -- and losses.
   function own.view(base, number)
     if number and number ~= '' then return base .. ':g' .. number end
-    local live = call('HMGET', key(base), 'live', 'schema', 'swaps')
-    return live_view(base, live[1] or 1, live[2]), tonumber(live[3] or 0)
+    local live = call('HMGET', key(base), 'live', 'schema', 'swaps', 'losses')
+    return live_view(base, live[1] or 1, live[2]), tonumber(live[3] or 0), tonumber(live[4] or 0)
   end
 
   function own.swaps(base) return tonumber(call('HGET', key(base), 'swaps') or 0) end
 
-  -- By partition: {log id ('' before the first fold), offset, swaps} of the live generation.
+  -- By partition: {log id ('' before the first fold), offset, swaps, losses} of the live generation.
   library.register_read_each(prefix .. '_positions', function(base)
-    local views, swaps = own.view(base)
+    local views, swaps, losses = own.view(base)
     local log, offset = position(views)
-    return { log, offset, swaps }
+    return { log, offset, swaps, losses }
   end)
 
   local loaded  -- about when the server loaded this library
@@ -163,8 +169,15 @@ local function generations_of(prefix, schema, fold, optional)
     return true
   end
 
+  -- ARGV[6], where items are not computed: time of the batch's last record (ms), '' if it is not known
   local function finish(views, args, range)
-    call('HSET', views .. ':position', 'log', args[1], 'offset', whole(range.till))
+    local seen_at = not is_computed and range.till == tonumber(args[3]) and args[6] or ''
+    if seen_at == '' then
+      call('HSET', views .. ':position', 'log', args[1], 'offset', whole(range.till))
+    else
+      call('HSET', views .. ':position', 'log', args[1], 'offset', whole(range.till), 'seen', whole(range.till - 1),
+        'seen_at', seen_at)
+    end
   end
 
   -- Folds the part of a batch that a following generation lacks: it may be ahead. Its errors must not stop the live one.
@@ -203,9 +216,9 @@ local function generations_of(prefix, schema, fold, optional)
     return { 2, whole(range.till) }
   end
 
-  -- ARGV: log id, offset expected, offset after the batch, packed list of items. Folds into the live generation and
-  -- those that follow it. {1} folded, now or {1, 'before'}; {2, offset} folded up to there, since more would block Valkey for
-  -- too long; {0, log id, offset} if the view is at another position. Of computed writes also ARGV: number of the live
+  -- ARGV: log id, offset expected, offset after the batch, packed list of items, '', see `finish`. Folds into the live
+  -- generation and those that follow it. {1} folded, now or {1, 'before'}; {2, offset} folded up to there, since more would block Valkey for
+  -- too long; {0, log id, offset} if the view is at another position. Of computed writes ARGV[5]: number of the live
   -- generation, '1' where those that could not be written break, calls that it has had; {3}: compute again, since it is
   -- another one or has had others, or one that follows has to be written first.
   library.register(prefix .. '_apply', function(keys, args)
@@ -243,7 +256,7 @@ local function generations_of(prefix, schema, fold, optional)
     local base, number = keys[1], tonumber(args[5])
     local all = rows(base)
     local row = all.opened[number]
-    if not row or row.state == BROKEN then return { -1 } end
+    if not row or row.state == BROKEN or row.stored == LOST then return { -1 } end
     local views = at(base, number)
     local needed, reply = compare(views, args)
     if needed then
@@ -302,6 +315,40 @@ local function generations_of(prefix, schema, fold, optional)
     if taken_over then taken_over(base, views, relaid) end
     call('HINCRBY', key(base), 'swaps', 1)
     return { 1 }
+  end)
+
+  -- {offset, time (ms)} of a record that the live generation has folded, or {}. Of computed folds the time is the latest of
+  -- all records folded. In the log of this view the record at that offset is no younger.
+  library.register_read(prefix .. '_witness', function(keys)
+    local found = call('HMGET', own.view(keys[1]) .. ':position', 'offset', 'time', 'seen', 'seen_at')
+    if found[3] then return { found[3], found[4] } end
+    if found[1] and found[2] then return { whole(found[1] - 1), found[2] } end
+    return {}
+  end)
+
+  -- ARGV: log id and offset of the live generation, offset of the first record that the log lost. If the live one is still
+  -- there, it becomes LOST, and an empty one takes its place, to be folded from the log's beginning; what followed it has
+  -- folded the same records, and is dropped. 1 done, 0: it is elsewhere.
+  library.register(prefix .. '_begin_again', function(keys, args)
+    local base = keys[1]
+    local all = rows(base)
+    local log, offset = position(live_view(base, whole(all.live), all.schema))
+    if log ~= args[1] or offset ~= tonumber(args[2]) then return 0 end
+    library.note_change('views', base)
+    local lost = {}
+    for number, row in pairs(all.opened) do
+      if row.stored == LOST then lost[#lost + 1] = number else call('HDEL', key(base), whole(number)) end
+    end
+    table.sort(lost)
+    for i = 1, #lost - MOST_LOST + 1 do call('HDEL', key(base), whole(lost[i])) end
+    keep(base, all.live, { state = LOST, schema = schema, since = seconds(), first = args[3] })
+    local number = math.max(all.last, all.live) + 1
+    call('HSET', key(base), 'live', whole(number), 'last', whole(number), 'schema', schema)
+    call('HDEL', key(base), 'fresh')
+    if taken_over then taken_over(base, at(base, number), true) end
+    call('HINCRBY', key(base), 'swaps', 1)
+    call('HINCRBY', key(base), 'losses', 1)
+    return 1
   end)
 
   -- ARGV: number. Stops folding it and never reuses its number; `unlink` deletes its keys. 0 for the live one.
@@ -370,16 +417,16 @@ local function generations_of(prefix, schema, fold, optional)
     return pack({ page[1], found })
   end)
 
-  -- {live, swaps, last, schema of the code, number, state, schema, kept since (s, 0: not), log id, offset, ...}, the live
-  -- one first
+  -- {live, swaps, last, schema of the code, number, state, schema, kept or lost since (s, 0: not), log id, offset, first
+  -- record that the log lost (0: none), ...}, the live one first
   library.register_read(prefix .. '_generations', function(keys)
     local base = keys[1]
     local all = rows(base)
     local log, offset = position(at(base, all.live))
-    local reply = { all.live, all.swaps, all.last, schema, all.live, 'live', all.schema or schema, 0, log, offset }
+    local reply = { all.live, all.swaps, all.last, schema, all.live, 'live', all.schema or schema, 0, log, offset, 0 }
     for number, row in pairs(all.opened) do
       log, offset = position(at(base, number))
-      local values = { number, row.state, row.schema, row.since, log, offset }
+      local values = { number, row.state, row.schema, row.since, log, offset, tonumber(row.first or 0) }
       for i = 1, #values do reply[#reply + 1] = values[i] end
     end
     return pack(reply)

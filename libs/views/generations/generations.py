@@ -16,7 +16,7 @@ from libs.views.valkey.hash_tags import Prefix, base_in
 
 FOLDED_PARTLY: Final = 2
 """Reply of a fold that ended before its last record."""
-WIDTH: Final = 6
+WIDTH: Final = 7
 
 
 class State(StrEnum):
@@ -31,6 +31,8 @@ class State(StrEnum):
     """Cannot be folded any further."""
     OTHER_LAYOUT = "other_layout"
     """Folded only by another version of the code, during an upgrade or a way back."""
+    LOST = "lost"
+    """Read until the log lost records that it has folded; it names them, and is never read or folded again."""
 
 
 class GenerationGone(TallyError):
@@ -74,8 +76,8 @@ class Swap(NamedTuple):
 class Generation:
     """One generation of one partition. `schema` is the version of the stored layout.
 
-    `position` is None while nothing is folded. `kept_since` is the time of its swap (seconds since 1970; None: not
-    kept).
+    `position` is None while nothing is folded. `kept_since` is the time of its swap, or of the loss (seconds since
+    1970; None: not kept). `first_lost` is the offset of the first record that the log lost, only of a lost one.
     """
 
     number: int
@@ -83,6 +85,14 @@ class Generation:
     schema: int
     position: Position | None
     kept_since: int | None = None
+    first_lost: int | None = None
+
+    @property
+    def records_lost(self) -> int:
+        """Return how many records it has folded that the log lost."""
+        if self.first_lost is None or self.position is None:
+            return 0
+        return self.position.offset - self.first_lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +116,16 @@ class PartitionGenerations:
         """Return the offset up to which a generation is folded; 0 also if it does not exist."""
         one = self.get(number)
         return 0 if one is None or one.position is None else one.position.offset
+
+
+class Witness(NamedTuple):
+    """A record that a view has folded: its offset, and the time of its append (ms since 1970) or a later one.
+
+    Appended again after a loss, a record of that offset is younger.
+    """
+
+    offset: int
+    no_later_than_ms: int
 
 
 class Differing(NamedTuple):
@@ -163,7 +183,7 @@ class Generations:
 
         Raises `Behind` if it is no longer there, and `GenerationGone`.
         """
-        args = position.log_id, position.offset, position.offset, pack([]), number
+        args = position.log_id, position.offset, position.offset, pack([]), number, ""
         return State((await _fold(self.valkey, f"{self.prefix}_fold", self.base(partition), *args))[-1].decode())
 
     async def differences(self, partition: int, number: int, names: Collection[str]) -> AsyncIterator[Differing]:
@@ -194,6 +214,19 @@ class Generations:
     async def drop(self, partition: int, number: int) -> None:
         """Stop folding a generation; `sweep` deletes its keys. The live one is never dropped."""
         await self._call("drop", partition, number)
+
+    async def witness(self, partition: int) -> Witness | None:
+        """Return a record by which the log of the live view is recognised; None before the first fold."""
+        reply = await read_function(self.valkey, f"{self.prefix}_witness", self.base(partition))
+        return Witness(*map(int, reply)) if reply else None
+
+    async def begin_again(self, partition: int, stored: Position, first_lost: int) -> bool:
+        """Put an empty generation in the place of the live one, which has records that the log lost.
+
+        The live one becomes `State.LOST`, and what followed it is dropped. The views of votes shut their gate.
+        Does nothing, and returns False, if the live one is not at `stored`.
+        """
+        return bool(await self._call("begin_again", partition, stored.log_id, stored.offset, first_lost))
 
     async def renew(self, partition: int, number: int) -> bool:
         """Restart the time for which a generation is kept; False if none of that number is kept."""
@@ -230,25 +263,33 @@ class Generations:
 
 
 async def apply(
-    valkey: Valkey, prefix: Prefix, base: str, start: Position, end: int, items: bytes, generation: int | None
+    valkey: Valkey,
+    prefix: Prefix,
+    base: str,
+    start: Position,
+    end: int,
+    items: bytes,
+    generation: int | None,
+    seen_ms: int | None,
 ) -> int:
     """Fold packed `items` and store `end` as the next offset, atomically. A repeated batch changes nothing.
 
-    Folds into the live generation and those that follow it, or only into `generation`. Returns the stored offset:
-    less than `end` if all would have blocked Valkey for too long. Raises `Behind` if the view is at another
+    Folds into the live generation and those that follow it, or only into `generation`. `seen_ms` is the append
+    time of the last record, if the items end with it: the view's `Witness`. Returns the stored offset: less than
+    `end` if all would have blocked Valkey for too long. Raises `Behind` if the view is at another
     position than `start`, and `GenerationGone` if the generation does not exist.
     """
-    function, into = ("apply", ()) if generation is None else ("fold", (generation,))
-    args = start.log_id, start.offset, end, items, *into
+    function, into = ("apply", "") if generation is None else ("fold", generation)
+    args = start.log_id, start.offset, end, items, into, "" if seen_ms is None else seen_ms
     reply = await _fold(valkey, f"{prefix}_{function}", base, *args)
     return int(reply[1]) if reply[0] == FOLDED_PARTLY else end
 
 
 async def _fold(valkey: Valkey, function: str, base: str, *args: Any) -> list[Any]:
-    """Call a function that folds; the last of `args` may be a generation's number."""
+    """Call a function that folds; the last but one of `args` may be a generation's number."""
     reply: list[Any] = await call_function(valkey, function, base, *args)
     if reply[0] == -1:
-        raise GenerationGone.of(args[-1], base)
+        raise GenerationGone.of(args[-2], base)
     if reply[0] == 0:
         raise Behind(Position(reply[1].decode(), int(reply[2])) if reply[1] else None)
     return reply
@@ -256,11 +297,11 @@ async def _fold(valkey: Valkey, function: str, base: str, *args: Any) -> list[An
 
 def _rows(flat: Sequence[Any], code_schema: int) -> Iterator[Generation]:
     for at in range(0, len(flat), WIDTH):
-        number, stored, schema, since, log, offset = flat[at : at + WIDTH]
+        number, stored, schema, since, log, offset, first = flat[at : at + WIDTH]
         position, state = Position(log.decode(), offset) if log else None, State(stored.decode())
         if state is State.BROKEN and schema != code_schema:
             state = State.OTHER_LAYOUT
-        yield Generation(number, state, schema, position, since or None)
+        yield Generation(number, state, schema, position, since or None, first or None)
 
 
 class ProjectionName(StrEnum):

@@ -32,10 +32,12 @@ ChangeKind = Literal["views", "gates"]
 
 
 class Mark(NamedTuple):
-    """A view's position, None before the first fold, and the number of its swaps for another generation."""
+    """A view's position, None before the first fold; the number of its swaps for another generation, and of those
+    swaps that began it again, since the log had lost records."""
 
     position: Position | None
     swaps: int
+    losses: int = 0
 
 
 class PartitionReads:
@@ -142,8 +144,8 @@ def raised(reply: T | ViewsUnavailable) -> T:
 
 def mark_of(reply: Any) -> Mark:
     """Decode a reply of the function `positions`."""
-    log, offset, swaps = reply
-    return Mark(Position(log.decode(), offset) if log else None, swaps)
+    log, offset, swaps, losses = reply
+    return Mark(Position(log.decode(), offset) if log else None, swaps, losses)
 
 
 def _mark(reply: Any) -> Mark | ViewsUnavailable:

@@ -71,6 +71,7 @@ class VoteReads:
         self._bases: dict[int, str] = {}
         self.generation = generation
         self.live = PartitionReads(valkey, "votes", self._base)
+        self.generations = Generations(valkey, namespace, "votes", self._log)
         self.named = "" if generation is None else generation
 
     def _base(self, partition: int) -> str:
@@ -94,10 +95,9 @@ class VoteReads:
             _, colon, contest = key.name.partition(":")
             if colon:
                 found.setdefault((key.partition, key.generation), set()).add(contest)
-        generations = Generations(self._valkey, self._namespace, "votes", self._log)
         return {
             partition: found.get(
-                (partition, self.generation or (await generations.read(partition)).live.number), set()
+                (partition, self.generation or (await self.generations.read(partition)).live.number), set()
             )
             for partition in {partition for partition, _ in found}
         }

@@ -10,6 +10,7 @@ from libs.contracts.topics import Topic
 from libs.projection.partition_worker import PartitionWorker
 from libs.projection.projection_interface import Projection
 from libs.tally.errors import ViewsUnavailable
+from libs.views.generations.generations import Witness
 from libs.views.valkey.partition_reads import Group, Mark
 from tests.support.eventually import eventually
 
@@ -28,6 +29,10 @@ class Views:
         self.begun = 0
         """Folds that were begun."""
         self.refusals = 0
+        self.times: dict[int, int] = {}
+        """Times of the last folded records (ms)."""
+        self.lost: list[tuple[int, int, int]] = []
+        """Partition, first lost offset and offset after the last, of views that began again."""
 
     def groups(self, partitions: Iterable[int]) -> list[Group]:
         return [tuple(partitions)]
@@ -92,6 +97,17 @@ class MemoryProjection:
             raise ViewsUnavailable("away")
         return self.views.positions.get(partition)
 
+    async def witness(self, partition: int) -> Witness | None:
+        at, time_ms = self.views.positions.get(partition), self.views.times.get(partition)
+        return None if at is None or time_ms is None else Witness(at.offset - 1, time_ms)
+
+    async def begin_again(self, partition: int, stored: Position, first_lost: int) -> bool:
+        if self.views.positions.get(partition) != stored:
+            return False
+        del self.views.positions[partition], self.views.values[partition]
+        self.views.lost.append((partition, first_lost, stored.offset))
+        return True
+
     async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> bool:
         assert [record.offset for record in records] == list(range(start.offset, start.offset + len(records)))
         self.views.begun += 1
@@ -113,7 +129,7 @@ class MemoryProjection:
         if stored != start:
             views.refusals += 1
             raise Behind(views.positions.get(partition))
-        views.positions[partition] = end
+        views.positions[partition], views.times[partition] = end, records[-1].timestamp_ms
         views.values[partition] += [record.value for record in records if b"LogCreated" not in record.value]
         return False
 

@@ -51,7 +51,8 @@ async def test_the_logs_identity_is_asked_for_once_for_all_partitions(
         ids = await reader.log_ids(topic.name, range(PARTITIONS))
         reader.asked.clear()
         folds = {partition: standing(topic, partition, Position(log_id, 1)) for partition, log_id in ids.items()}
-        health = ConsumerHealth(topic, reader, LogIdentities(reader, topic), ProjectorSettings())
+        origins, projection = LogIdentities(reader, topic), MemoryProjection(topic, Views())
+        health = ConsumerHealth(topic, reader, origins, projection, ProjectorSettings())
         await health.check(None, folds)
         assert reader.asked == [PARTITIONS]
         health.unassigned_since = 0.0
