@@ -17,6 +17,7 @@ from libs.tally.events import (
     Event,
     Fence,
     LogCreated,
+    LogLost,
     SourceReported,
     VoteCast,
     VoteEvent,
@@ -77,7 +78,7 @@ class History:
         if isinstance(event, Undecodable) or getattr(event, "contest", self._contest) != self._contest:
             return None
         foldable = is_foldable(event)
-        if isinstance(event, LogCreated | Fence):
+        if isinstance(event, LogCreated | LogLost | Fence):
             if foldable:
                 tally.evolve(event, entry.record.offset, entry.record.timestamp_ms)
             return None

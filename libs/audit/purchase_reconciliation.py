@@ -25,7 +25,7 @@ from libs.purchases.fold import PurchaseFold, paid_vote
 from libs.storage.object_store import Store
 from libs.storage.secrets import account_secret, contest_secret
 from libs.tally.errors import SecretErased
-from libs.tally.events import Choices, LogCreated
+from libs.tally.events import Choices, LogCreated, LogLost
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import VoteStatus
 
@@ -106,7 +106,7 @@ class PurchasesLog:
                         self.quarantined += 1
                         continue
                     self._folds[partition].evolve(event, record.offset, record.timestamp_ms)
-                    if not isinstance(event, LogCreated):
+                    if not isinstance(event, LogCreated | LogLost):
                         named.add((event.account, event.key))
         self._read = ends
         return named

@@ -16,7 +16,7 @@ from libs.contracts.log_records import LogRecord
 from libs.storage.object_store import STORE_ID, Store
 from libs.storage.private_files import write_private
 from libs.storage.secrets import SERVER, account_secret_name, contest_secret_name
-from libs.tally.events import LogCreated
+from libs.tally.events import LogCreated, LogLost
 
 PREFIX: Final = "secrets"
 FILE: Final = "secrets.json"
@@ -29,7 +29,7 @@ def names_of(records: Iterable[LogRecord]) -> set[str]:
     """Return the names that the secrets of a catalogue's contests and accounts have."""
     names = set()
     for event in catalogue_codec.decode_many([record.value for record in records]):
-        if isinstance(event, Undecodable | LogCreated | OperatorActed):
+        if isinstance(event, Undecodable | LogCreated | LogLost | OperatorActed):
             continue
         names |= {account_secret_name(event.account), *map(contest_secret_name, contests_of(event))}
     return names

@@ -37,7 +37,7 @@ from libs.results.contest_counts import NO_RATINGS, Counts, counts_of
 from libs.results.contest_results import ParticipantSource, Results, places, rank_keys, results_of
 from libs.tally.contest import Contest, ParticipantStatus
 from libs.tally.counts import RatingSums, VoteSums
-from libs.tally.events import ContestClosed, Event, LogCreated, VoteCast
+from libs.tally.events import ContestClosed, Event, LogCreated, LogLost, VoteCast
 from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.voter_ledger import FoldedVote, VoteStatus
 from libs.views.votes.votes_apply_items import POISON, fold_item
@@ -118,10 +118,16 @@ class LeafFold:
         self._sources = sources
         self._tally = PartitionTally()
         self._records: list[tuple[int, bytes, FoldedVote | None]] = []
+        self._lost: dict[LogLost, int] = {}
 
     @property
     def is_complete(self) -> bool:
         return self.mark is not None and len(self.source_marks) == len(self._sources)
+
+    @property
+    def lost(self) -> int:
+        """Return how many of the contest's votes the log lost."""
+        return sum(self._lost.values())
 
     @property
     def sums(self) -> ContestTally:
@@ -154,6 +160,8 @@ class LeafFold:
     def _fold(self, event: Event, record: LogRecord) -> None:
         if isinstance(event, LogCreated) and record.offset == 0:
             self.log_id = event.log_id
+        if isinstance(event, LogLost):
+            self._lost[event] = dict(event.votes).get(self._contest, 0)
         self._tally.evolve(event, record.offset, record.timestamp_ms)
         if getattr(event, "contest", None) != self._contest:
             return
@@ -281,6 +289,7 @@ class Sealing:
             log_id=fold.log_id,
             mark=fold.mark,
             sources=[SourceMark(source=name, mark=mark) for name, mark in sorted(fold.source_marks.items())],
+            lost=fold.lost,
             leaves=len(hashes),
             root=root_of(hashes).hex(),
         )

@@ -46,6 +46,7 @@ PARTS = {
     "choice": "some,1..24",
     "sub": "text,0..31",
     "place": "text,text",
+    "lost": "some,0..53",
     "figures": "some,0..44,0..44,0..44",
     "ref": "resource,refkey",
 }
@@ -59,6 +60,7 @@ VOTE = "contest:name voter:base64 vote_id:text"
 CAST = f"{VOTE} anonymous:flag content:hash source:c-free|c-paid incarnation:0..53 address?:text?"
 SHAPES = {
     "LogCreated": "log_id:text store_id?:text? partitions?:int?",
+    "LogLost": "first:0..53 end:0..53 noticed_at:int votes?:lost* unnamed?:0..53",
     "Fence": "incarnation:0..53 after?:0..53? run?:text?",
     "Fence.2": "incarnation:0..53 after?:0..53? run?:text?",
     "VoteCast": f"{CAST} choices:choice* accepted_at:0..53 epoch:0..28 max_participant:-1..31 max_contest:-1..31 "
@@ -290,6 +292,7 @@ class Fold:
         self.waiting: dict[tuple[str, ...], Event] = {}
         self.reports: set[tuple[str, str]] = set()
         self.leaves: list[tuple[int, bytes, Vote | None]] = []
+        self.lost: dict[tuple[int, int, int], int] = {}
 
     def take(self, offset: int, value: bytes) -> None:
         event = decoded(value, SHAPES)
@@ -298,6 +301,9 @@ class Fold:
         kind, vote, fence = event["type"], None, event.get("incarnation", self.fence)
         if kind == "LogCreated" and offset == 0:
             self.log_id = event["log_id"]
+        elif kind == "LogLost":
+            loss = event["first"], event["end"], event["noticed_at"]
+            self.lost[loss] = dict(event.get("votes", [])).get(self.contest, 0)
         elif kind.startswith("Fence") and fence > self.fence and event.get("after") in (None, self.fence):
             self.fence = fence
         if event.get("contest") != self.contest:
@@ -548,6 +554,7 @@ def certificate_of(export: Export, given: Event) -> Event:
         tree = {
             "mark": fold.marks[""],
             "sources": marks,
+            "lost": sum(fold.lost.values()),
             "leaves": len(fold.leaves),
             "root": root_of(leaves).hex(),
         }

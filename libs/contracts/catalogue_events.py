@@ -14,7 +14,7 @@ import orjson
 from pydantic import StringConstraints
 
 from libs.contracts.codec import Codec
-from libs.tally.events import Actor, LogCreated
+from libs.tally.events import Actor, LogCreated, LogLost
 from libs.tally.time_conversion import timestamp
 
 ACCOUNT_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
@@ -221,7 +221,7 @@ CatalogueCommand = (
     | KeyIssued
     | KeyRevoked
 )
-CatalogueEvent = LogCreated | OperatorActed | CatalogueCommand
+CatalogueEvent = LogCreated | LogLost | OperatorActed | CatalogueCommand
 
 catalogue_codec: Codec[CatalogueEvent] = Codec(CatalogueEvent)
 
@@ -233,7 +233,7 @@ def contests_of(event: CatalogueEvent) -> frozenset[str]:
             named = {write.contest for write in event.writes}
         case RecordCreated() | RecordChanged() | RecordDeleted() | ContestRestored() | ContestClosing():
             named = {event.contest}
-        case LogCreated() | OperatorActed() | KeyIssued() | KeyRevoked():
+        case LogCreated() | LogLost() | OperatorActed() | KeyIssued() | KeyRevoked():
             named = set()
         case _:
             assert_never(event)

@@ -102,13 +102,15 @@ class SourceMark(CertificatePart):
 class SealedPartition(CertificatePart):
     """One partition of the votes log, numbered through all its topics.
 
-    `mark` is the offset of the contest's close marker, `sources` those of the sources.
+    `mark` is the offset of the contest's close marker, `sources` those of the sources. `lost` is the number of the
+    contest's votes that had been accepted, and that the log lost before the mark: they are in no count.
     """
 
     partition: int
     log_id: str
     mark: int
     sources: list[SourceMark]
+    lost: int
     leaves: int
     root: str
 

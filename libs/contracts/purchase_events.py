@@ -14,7 +14,7 @@ from pydantic import Field, StringConstraints
 
 from libs.contracts.catalogue_events import Account
 from libs.contracts.codec import Codec
-from libs.tally.events import Actor, LogCreated
+from libs.tally.events import Actor, LogCreated, LogLost
 
 PurchaseKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{22}$")]
 """HMAC of the purchase token under the account's secret: equal tokens identify the same purchase."""
@@ -146,7 +146,7 @@ PurchaseEvent = (
     | PurchaseRefused
     | PurchaseTakenBack
 )
-PurchasesEvent = LogCreated | PurchaseEvent
+PurchasesEvent = LogCreated | LogLost | PurchaseEvent
 
 purchases_codec: Codec[PurchasesEvent] = Codec(PurchasesEvent)
 

@@ -1,7 +1,9 @@
-"""Guard of a process: it uses only the log and the object store of its deployment."""
+"""Guard of a process: it uses only the log and the object store of its deployment, until that loses records."""
 
 import asyncio
 import logging
+import os
+import signal
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final, Self
@@ -68,6 +70,8 @@ class DeploymentGuard:
         ]
         self._log_ids: dict[tuple[str, int], str] = {}
         """Log ids of the first check that passed."""
+        self._losses: dict[tuple[str, int], int] = {}
+        """How often views had begun again, as first seen."""
         self._verified = False
         self._problem: TallyError | None = None
         self._unavailable: TallyError | None = _NOT_CHECKED
@@ -217,12 +221,21 @@ class DeploymentGuard:
         for log, live in self._live:
             for group in live.groups(log.numbers):
                 for partition, mark in (await live.marks(group)).items():
-                    at = mark.position if isinstance(mark, Mark) else None
-                    topic = log.topic_at(partition)
+                    if not isinstance(mark, Mark):
+                        continue
+                    at, topic = mark.position, log.topic_at(partition)
                     place = topic.place(topic.name, partition)
+                    if self._losses.setdefault(place, mark.losses) != mark.losses:
+                        end_process(f"{topic.name}/{partition} lost records, which this process may remember")
                     if at is not None and ids.get(place, at.log_id) != at.log_id:
                         why = f"{topic.name}/{partition} was recreated: the views were folded from another log"
                         yield LogChanged(why, topic=topic.name)
+
+
+def end_process(why: str) -> None:
+    """Let this process stop as by SIGTERM; what started it starts it again, with an empty memory."""
+    logger.critical("%s: it ends, to be started again", why)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _ids(found: Examination) -> dict[tuple[str, int], str]:

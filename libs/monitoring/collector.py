@@ -217,6 +217,7 @@ class StatusCollector:
                     behind=behind,
                     processed_per_s=rate,
                     kept_since=since,
+                    lost=one.records_lost,
                 )
             )
         return found

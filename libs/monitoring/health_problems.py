@@ -263,12 +263,29 @@ def _broken(row: PartitionStatus) -> list[int]:
     return [one.number for one in row.generations if one.state is State.BROKEN]
 
 
+def _lost(row: PartitionStatus) -> int:
+    return sum(one.lost for one in row.generations)
+
+
+def _losses(rows: Sequence[PartitionStatus]) -> str:
+    records = sum(map(_lost, rows))
+    since = moment(min(one.kept_since or 0 for row in rows for one in row.generations if one.lost))
+    return f"the log lost {records:,} acknowledged {'record' if records == 1 else 'records'}, noticed at {since}"
+
+
 CHECKS: Final = (
     _Check(
         "log",
         lambda row: row.position > row.end,
         lambda _: "the view's position is past the log's end: the log was replaced or truncated",
-        "restore the log; if this one is all there is, empty Valkey, as the runbook's part `log` says",
+        "a running projector builds the view from this log, once its replicas confirm that the records are lost; "
+        "the runbook's part `log` says how the log is restored instead",
+    ),
+    _Check(
+        "lost",
+        lambda row: _lost(row) > 0,
+        _losses,
+        "the views were built again; `tally lost votes` lists the votes, `tally lost acknowledge` ends this line",
     ),
     _Check(
         "layout",

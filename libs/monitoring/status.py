@@ -19,7 +19,7 @@ SUMMED: Final = (
     "position", "end", "lag", "quarantined", "dropped", "processed_per_s",
     "pending", "fenced", "duplicates", "overruled",
 )  # fmt: skip
-FURTHEST_LAST: Final = (State.BROKEN, State.OTHER_LAYOUT, State.BUILDING, State.FOLLOWING, State.KEPT)
+FURTHEST_LAST: Final = (State.LOST, State.BROKEN, State.OTHER_LAYOUT, State.BUILDING, State.FOLLOWING, State.KEPT)
 DOCUMENTED: Final = ConfigDict(extra="forbid", json_schema_serialization_defaults_required=True, defer_build=True)
 
 
@@ -52,6 +52,7 @@ class OtherGeneration:
     behind: Behind
     processed_per_s: PerSecond = None
     kept_since: KeptSince = None
+    lost: int = Field(default=0, description="Records in it that the log lost: the view began again without them.")
 
 
 @documented(frozen=True, slots=True, config=DOCUMENTED)

@@ -193,6 +193,8 @@ class Fencer:
         holds, and if a catalogue partition cannot be folded, only its contests wait. The fence also waits for all
         partitions, at most `CATALOGUE_WAIT_S`, so that votes wait at the gate instead of being refused.
         """
+        if any(not lost.is_told for lost in (await self._views.generations.read(partition)).lost):
+            return  # what the log tells of a loss comes before the votes that follow it
         forget_clock = is_in_the_future(state, time.time_ns() // 1000)
         fence = await self._views.shut(partition, state.incarnation, forget_clock=forget_clock)
         if fence is None:

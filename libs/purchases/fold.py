@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from libs.contracts.pseudonyms import content_of, pseudonym
 from libs.contracts.purchase_events import Purchase, PurchasedVotes, PurchaseRecorded, PurchasesEvent
 from libs.purchases.encryption import AccountCipher
-from libs.tally.events import LogCreated
+from libs.tally.events import LogCreated, LogLost
 from libs.tally.vote_commands import CastVote
 from libs.views.purchases.purchase_fold import purchase_after
 
@@ -21,7 +21,7 @@ class PurchaseFold:
     def evolve(self, event: PurchasesEvent, offset: int, time_ms: int) -> None:
         """Fold one event in place; `time_ms` is the broker's append time."""
         self.time_ms = max(self.time_ms, time_ms)
-        if isinstance(event, LogCreated):
+        if isinstance(event, LogCreated | LogLost):
             return
         now = max(self.clock + 1, min(event.at, self.time_ms * 1000 + 999))
         known = self.purchases.get((event.account, event.key))

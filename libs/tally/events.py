@@ -224,9 +224,26 @@ class Fence:
     type: Literal["Fence.2"] = "Fence.2"
 
 
+@dataclass(frozen=True, slots=True)
+class LogLost:
+    """The log lost records of this partition that had been acknowledged: offsets `first` to before `end`.
+
+    Written after the loss was noticed at `noticed_at` (us), before the partition takes votes again; a repeated one
+    with the same members means the same. `votes` names by contest how many votes a view had folded from these
+    records, in a votes partition; `unnamed` is the number of those of further contests. It changes no count.
+    """
+
+    first: int
+    end: int
+    noticed_at: int
+    votes: tuple[tuple[str, int], ...] = ()
+    unnamed: int = 0
+    type: Literal["LogLost"] = "LogLost"
+
+
 VoteEvent = VoteCast | VoteRemoved | VoteVoided | VoteRestored
 ContestEvent = VoteEvent | SourceReported | ContestClosed | ContestReopened
-Event = LogCreated | ContestEvent | Fence
+Event = LogCreated | LogLost | ContestEvent | Fence
 
 
 def weight(form: Form, choices: Choices) -> int:

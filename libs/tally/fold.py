@@ -19,6 +19,7 @@ from libs.tally.events import (
     Event,
     Fence,
     LogCreated,
+    LogLost,
     SourceReported,
     VoteCast,
     VoteRemoved,
@@ -236,7 +237,7 @@ class PartitionTally:
     def evolve(self, event: Event, offset: int, time_ms: int) -> None:
         """Fold one event in place; `time_ms` is the broker's append time."""
         match event:
-            case LogCreated():
+            case LogCreated() | LogLost():
                 return
             case Fence():
                 if event.incarnation > self.fence and event.after in (None, self.fence):

@@ -46,6 +46,7 @@ COMMANDS: Final = {
         "verify": "verify:verify",
         "replay": "replay:app",
         "quarantine": "quarantine:app",
+        "lost": "lost:app",
         "export": "backup:export",
         "import": "backup:import_export",
     },

@@ -26,6 +26,7 @@ from libs.views.valkey.function_loading import load_functions
 from libs.voting.service import create_contest_cache, create_voting_service
 from services.projector.closing_manager import ClosingManager
 from services.projector.http_endpoints import readiness_checks, served
+from services.projector.loss_recorder import LossRecorder
 from services.projector.purchase_manager import PurchaseManager
 from services.projector.purchase_steps import Steps
 from services.projector.settings import Settings
@@ -129,6 +130,7 @@ def manager_runs(settings: Settings, servers: Deployment, projectors: Projectors
     kept = [(each, partial(assigned_to, by_topic[each.topic.name])) for each in servers.projections.values()]
     return {
         "fences": fencer.run,
+        "lost records": LossRecorder(servers, writer, kept).run,
         "closings": closing.run,
         "purchases": partial(manage_purchases, servers, projectors.purchases, progress),
         "paid votes": counting.run,

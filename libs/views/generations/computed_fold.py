@@ -24,7 +24,7 @@ from libs.contracts.catalogue_events import OperatorActed
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.tally.errors import ViewsUnavailable
-from libs.tally.events import LogCreated
+from libs.tally.events import LogCreated, LogLost
 from libs.views.generations.fresh_reader import FreshReader
 from libs.views.generations.generations import Generation, GenerationGone, Generations, PartitionGenerations, State
 from libs.views.valkey.function_libraries import call_function, pack
@@ -87,7 +87,7 @@ class ComputedFold(ABC, Generic[E]):
                 case Undecodable():
                     self.hset("quarantine", str(record.offset), event.reason[:REASON_SIZE])
                     self.write("HINCRBY", "position", "poison", 1)
-                case LogCreated() | OperatorActed():
+                case LogCreated() | LogLost() | OperatorActed():
                     pass
                 case _:
                     await self.fold_event(event, record.offset)

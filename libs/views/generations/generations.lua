@@ -1,7 +1,8 @@
 -- Generations: copies of one partition's view. Prepended to every library of views.
 --   base:generations   hash  live (number of the generation that is read; 1 while absent), swaps (number of swaps so
 --                            far), last (highest number ever assigned), and by number, of each opened generation,
---                            packed {state, schema, kept or lost since (s), first record that the log lost}; fresh
+--                            packed {state, schema, kept or lost since (s), first record that the log lost, 1 where
+--                            the log tells of the loss}; fresh
 --                            (reads.lua); begun (us: when the live one was first folded from the beginning of the log);
 --                            losses: how often the live one began again, since the log had lost records
 --   base:g<number>:... the keys of a generation; among them position, and calls: the number of those that wrote computed values
@@ -101,7 +102,8 @@ local function generations_of(prefix, schema, fold, optional)
         local row = unpack_one(flat[i + 1])
         -- this code can fold only its own layout
         local state = row[2] == schema and row[1] or BROKEN
-        all.opened[number] = { state = state, schema = row[2], stored = row[1], since = row[3], first = row[4] }
+        all.opened[number] = { state = state, schema = row[2], stored = row[1], since = row[3], first = row[4],
+          told = row[5] }
       else
         all[flat[i]] = tonumber(flat[i + 1])
       end
@@ -110,7 +112,8 @@ local function generations_of(prefix, schema, fold, optional)
   end
 
   local function keep(base, number, row)
-    call('HSET', key(base), whole(number), pack({ row.state, row.schema, row.since or 0, row.first }))
+    local packed = pack({ row.state, row.schema, row.since or 0, row.first or 0, row.told or 0 })
+    call('HSET', key(base), whole(number), packed)
   end
 
   local function seconds() return tonumber(call('TIME')[1]) end
@@ -337,17 +340,33 @@ local function generations_of(prefix, schema, fold, optional)
     library.note_change('views', base)
     local lost = {}
     for number, row in pairs(all.opened) do
-      if row.stored == LOST then lost[#lost + 1] = number else call('HDEL', key(base), whole(number)) end
+      if row.stored == LOST then
+        lost[#lost + 1] = number
+        row.state, row.told = LOST, 0  -- the event that tells of it may be lost, too
+        keep(base, number, row)
+      else
+        call('HDEL', key(base), whole(number))
+      end
     end
     table.sort(lost)
     for i = 1, #lost - MOST_LOST + 1 do call('HDEL', key(base), whole(lost[i])) end
-    keep(base, all.live, { state = LOST, schema = schema, since = seconds(), first = args[3] })
+    keep(base, all.live, { state = LOST, schema = schema, since = seconds(), first = tonumber(args[3]) })
     local number = math.max(all.last, all.live) + 1
     call('HSET', key(base), 'live', whole(number), 'last', whole(number), 'schema', schema)
     call('HDEL', key(base), 'fresh')
     if taken_over then taken_over(base, at(base, number), true) end
     call('HINCRBY', key(base), 'swaps', 1)
     call('HINCRBY', key(base), 'losses', 1)
+    return 1
+  end)
+
+  -- ARGV: number of a lost generation, of which the log tells by now.
+  library.register(prefix .. '_told', function(keys, args)
+    local number = tonumber(args[1])
+    local row = rows(keys[1]).opened[number]
+    if not row or row.stored ~= LOST then return 0 end
+    row.state, row.told = LOST, 1
+    keep(keys[1], number, row)
     return 1
   end)
 
@@ -418,15 +437,15 @@ local function generations_of(prefix, schema, fold, optional)
   end)
 
   -- {live, swaps, last, schema of the code, number, state, schema, kept or lost since (s, 0: not), log id, offset, first
-  -- record that the log lost (0: none), ...}, the live one first
+  -- record that the log lost (0: none), 1 where the log tells of it, ...}, the live one first
   library.register_read(prefix .. '_generations', function(keys)
     local base = keys[1]
     local all = rows(base)
     local log, offset = position(at(base, all.live))
-    local reply = { all.live, all.swaps, all.last, schema, all.live, 'live', all.schema or schema, 0, log, offset, 0 }
+    local reply = { all.live, all.swaps, all.last, schema, all.live, 'live', all.schema or schema, 0, log, offset, 0, 0 }
     for number, row in pairs(all.opened) do
       log, offset = position(at(base, number))
-      local values = { number, row.state, row.schema, row.since, log, offset, tonumber(row.first or 0) }
+      local values = { number, row.state, row.schema, row.since, log, offset, row.first or 0, row.told or 0 }
       for i = 1, #values do reply[#reply + 1] = values[i] end
     end
     return pack(reply)

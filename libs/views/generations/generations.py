@@ -16,7 +16,7 @@ from libs.views.valkey.hash_tags import Prefix, base_in
 
 FOLDED_PARTLY: Final = 2
 """Reply of a fold that ended before its last record."""
-WIDTH: Final = 7
+WIDTH: Final = 8
 
 
 class State(StrEnum):
@@ -77,7 +77,8 @@ class Generation:
     """One generation of one partition. `schema` is the version of the stored layout.
 
     `position` is None while nothing is folded. `kept_since` is the time of its swap, or of the loss (seconds since
-    1970; None: not kept). `first_lost` is the offset of the first record that the log lost, only of a lost one.
+    1970; None: not kept). Only of a lost one, `first_lost` is the offset of the first record that the log lost,
+    and `is_told` whether the log tells of that.
     """
 
     number: int
@@ -86,6 +87,7 @@ class Generation:
     position: Position | None
     kept_since: int | None = None
     first_lost: int | None = None
+    is_told: bool = False
 
     @property
     def records_lost(self) -> int:
@@ -111,6 +113,11 @@ class PartitionGenerations:
 
     def get(self, number: int) -> Generation | None:
         return self.live if number == self.live.number else self.others.get(number)
+
+    @property
+    def lost(self) -> list[Generation]:
+        """Return the lost generations, the earliest loss first."""
+        return [one for _, one in sorted(self.others.items()) if one.state is State.LOST]
 
     def offset_of(self, number: int) -> int:
         """Return the offset up to which a generation is folded; 0 also if it does not exist."""
@@ -228,6 +235,10 @@ class Generations:
         """
         return bool(await self._call("begin_again", partition, stored.log_id, stored.offset, first_lost))
 
+    async def set_told(self, partition: int, number: int) -> None:
+        """Note that the log tells of what a lost generation lost."""
+        await self._call("told", partition, number)
+
     async def renew(self, partition: int, number: int) -> bool:
         """Restart the time for which a generation is kept; False if none of that number is kept."""
         return bool(await self._call("renew", partition, number))
@@ -297,11 +308,11 @@ async def _fold(valkey: Valkey, function: str, base: str, *args: Any) -> list[An
 
 def _rows(flat: Sequence[Any], code_schema: int) -> Iterator[Generation]:
     for at in range(0, len(flat), WIDTH):
-        number, stored, schema, since, log, offset, first = flat[at : at + WIDTH]
+        number, stored, schema, since, log, offset, first, told = flat[at : at + WIDTH]
         position, state = Position(log.decode(), offset) if log else None, State(stored.decode())
         if state is State.BROKEN and schema != code_schema:
             state = State.OTHER_LAYOUT
-        yield Generation(number, state, schema, position, since or None, first or None)
+        yield Generation(number, state, schema, position, since or None, first or None, told == 1)
 
 
 class ProjectionName(StrEnum):

@@ -26,7 +26,7 @@ from libs.contracts.purchase_events import (
     Refusal,
     Subscription,
 )
-from libs.tally.events import LogCreated
+from libs.tally.events import LogCreated, LogLost
 from libs.views.generations.computed_fold import ComputedFold, Entries
 
 encode: Final = msgspec.msgpack.Encoder().encode
@@ -39,7 +39,7 @@ class PurchaseViewFold(ComputedFold[PurchasesEvent]):
     """Folds purchases into a view."""
 
     async def begin(self, entries: Entries[PurchasesEvent]) -> None:
-        events = [event for _, event in entries if not isinstance(event, LogCreated | Undecodable)]
+        events = [event for _, event in entries if not isinstance(event, LogCreated | LogLost | Undecodable)]
         await self.load(*((f"records:{event.account}", event.key) for event in events))
 
     async def fold_event(self, event: Any, offset: int) -> None:

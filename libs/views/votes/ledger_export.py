@@ -4,7 +4,7 @@ A fact is a tuple: its kind, the voter, participant or source that it is about, 
 by the digest of its id. `votes/16_export.lua` alone knows how facts are stored.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from libs.contracts.log_records import Position
@@ -55,16 +55,19 @@ async def export(views: VoteReads, partition: int, part: str, contest: str) -> l
 
     A page is one atomic call. The pages contain all facts that the part had at the first one, and has at the last.
     """
-    pages: list[FactsPage] = []
-    cursor = b"0"
-    while not pages or cursor != b"0":
+    return [page async for page in export_pages(views, partition, part, contest)]
+
+
+async def export_pages(views: VoteReads, partition: int, part: str, contest: str) -> AsyncIterator[FactsPage]:
+    """Yield the pages of `export`."""
+    cursor = None
+    while cursor != b"0":
         reply = await views.read(
-            "votes_export", partition, part, contest, cursor, LARGE.get(part, PAGE), views.named
+            "votes_export", partition, part, contest, cursor or b"0", LARGE.get(part, PAGE), views.named
         )
         log, offset, cursor, rows = unpack(reply)
         facts = dict(fact for row in rows for fact in PARTS[part](row))
-        pages.append(FactsPage(Position(log.decode(), offset), facts))
-    return pages
+        yield FactsPage(Position(log.decode(), offset), facts)
 
 
 def _voter(row: Sequence[Any]) -> Facts:

@@ -50,6 +50,8 @@ ATTEMPTS = 3
 """Attempts to read counts whose view is swapped during the read."""
 ALLOWANCE_ROWS, ALLOWANCE_NEXT, ALLOWANCE_STANDING = 3, 7, 8
 """Indexes in a reply of an allowance: used votes, beginning of the next page, hash of all that it depends on."""
+FOLDED = 2
+"""State of a vote in a reply of `votes_lookup`."""
 GATE_SHUT = -1
 """Reply of a partition's doubts."""
 NOTHING_KNOWN = -2, 0
@@ -193,6 +195,11 @@ class VoteReads:
         progress = FoldProgress(Position(log.decode(), offset), is_open == 1, incarnation)
         return progress, [vote_state(progress, row) for row in rows]
 
+    async def has(self, partition: int, contest: str, voter: str, vote: bytes) -> bool:
+        """Return whether a vote is folded, by the digest of its id."""
+        *_, row = unpack(await self.read("votes_lookup", partition, pack([(contest, raw(voter), vote)])))
+        return bool(row[0] == FOLDED)
+
     async def votes_of(
         self, partition: int, contest: str, voter: str, after: bytes, most: int
     ) -> tuple[FoldProgress, list[tuple[bytes, VoteState]]]:
@@ -255,7 +262,7 @@ def _doubt_holds_s(doubt: Doubt) -> float | None:
 
 def vote_state(progress: FoldProgress, row: Sequence[Any]) -> VoteState:
     """Decode a row of `votes_lookup`."""
-    if row[0] != 2:
+    if row[0] != FOLDED:
         return VoteState(progress, pending=row[0] == 1)
     status, at, offset, source, content, left_p, left_c, next_at, chosen, waits = row[1:]
     return VoteState(

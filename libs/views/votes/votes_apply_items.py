@@ -12,6 +12,7 @@ from libs.tally.events import (
     Event,
     Fence,
     LogCreated,
+    LogLost,
     Rating,
     SourceReported,
     VoteCast,
@@ -74,7 +75,7 @@ def _item(event: Event | Undecodable, offset: int, time_ms: int) -> Item:
             return [UNKNOWN, offset, event.type]
         case Undecodable():
             raise DoesNotFit(event.reason)
-        case LogCreated():
+        case LogCreated() | LogLost():
             return [OTHER, offset]
         case Fence():
             _check(-1 < event.incarnation < WHOLE and -1 < (event.after or 0) < WHOLE, "a number out of range")

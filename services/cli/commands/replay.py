@@ -12,7 +12,7 @@ from libs.replay.plan import Plan, make_plan
 from libs.replay.swap import roll_back
 from libs.replay.targets import PROJECTIONS, ReplayTarget
 from libs.tally.errors import NotFound
-from libs.views.generations.generations import ProjectionName
+from libs.views.generations.generations import ProjectionName, State
 from libs.views.valkey.function_loading import load_functions
 from services.cli.command_decorator import Execute, command, command_group, named, titles_by_key
 from services.cli.commands.verify import differences_text, figures_text
@@ -236,8 +236,8 @@ async def drop(
         if execute:
             await record_action(deployment, "generations dropped", projection=name, generation=generation)
         for partition, found in (await generations.read_all()).items():
-            for number in found.others:
-                if generation in (None, number):
+            for number, other in found.others.items():
+                if generation in (None, number) and other.state is not State.LOST:
                     dropped.append((name, partition, number))
                     if execute:
                         await generations.drop(partition, number)

@@ -25,7 +25,7 @@ from libs.contracts.catalogue_events import (
     contests_of,
 )
 from libs.contracts.codec import Undecodable
-from libs.tally.events import LogCreated
+from libs.tally.events import LogCreated, LogLost
 from libs.views.catalogue.catalogue_fold import MOST_OUTCOMES
 
 DELETED = "deleted_contests"
@@ -68,7 +68,7 @@ class Model:
         self.offset = offset + 1
         if isinstance(event, Undecodable):
             self.quarantine[offset] = event.reason
-        elif not isinstance(event, LogCreated | OperatorActed):
+        elif not isinstance(event, LogCreated | LogLost | OperatorActed):
             self._command(offset, event)
 
     def outcome(self, command_id: str) -> Outcome | None:
