@@ -12,6 +12,11 @@ OF_ALL: Final[Mapping[str, str]] = {
     "store_id": "Id of the deployment's object store; null except in the first partition of the catalogue.",
     "partitions": "Number of partitions of the votes; null where it is not recorded.",
     "actor": "Who caused the event; for audits only.",
+    "first": "Offset of the first record that the log lost.",
+    "end": "Offset after the last record that the log lost.",
+    "noticed_at": "Time when a view noticed the loss, in microseconds since 1970 UTC.",
+    "votes": "Pairs of contest and number of its votes among the lost records, as far as a view knew them.",
+    "unnamed": "Number of votes of further contests among the lost records.",
 }
 """Of `type`, and of what all logs have."""
 

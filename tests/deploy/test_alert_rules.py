@@ -62,6 +62,8 @@ FIRING: Final[dict[str, tuple[dict[str, str], str, list[dict[str, str]]]]] = {
         {'tally_projection_failures_total{topic="votes"}': "0x20 0+5x30"}, "10m", [{"topic": "votes"}]),
     "TallyGenerationBroken": (
         {'tally_generations{topic="votes",state="broken"}': "0x10 1x20"}, "4m", [{"topic": "votes"}]),
+    "TallyLogLost": (
+        {'tally_generations{topic="votes",state="lost"}': "0x10 1x20"}, "4m", [{"topic": "votes"}]),
     "TallyReplayStands": (
         {'tally_replay_remaining_records{topic="votes"}': "900-10x10 800x100"}, "26m", [{"topic": "votes"}]),
     "TallyTargetDown": (

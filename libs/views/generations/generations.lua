@@ -13,8 +13,7 @@
 -- has records that the log lost: it is read to name them).
 
 local FOLD_SECONDS = 0.001  -- of the processor's time, after which a fold ends and writes, which takes about as long
-local BUILDING, FOLLOWING, KEPT, BROKEN, LOST = 'building', 'following', 'kept', 'broken', 'lost'
-local MOST_LOST = 3  -- generations of a partition in that state: each takes as much memory as the live one
+local BUILDING, FOLLOWING, KEPT, BROKEN = 'building', 'following', 'kept', 'broken'
 
 -- commands that iterate over a key's parts, and that read one of them
 local SCANS = {
@@ -86,6 +85,7 @@ end
 -- fold is still to be written at the same position. unpack_items(packed) returns the list of items. From accord on
 -- they are optional, in a table.
 local function generations_of(prefix, schema, fold, optional)
+  local LOST, MOST_LOST = 'lost', 3  -- so many of a partition: each takes as much memory as the live one
   local own, accord, taken_over = {}, optional.accord, optional.taken_over
   local unfinished = optional.is_unfinished
   local unpack_items, is_computed = optional.unpack_items or unpack_one, fold == write_all
