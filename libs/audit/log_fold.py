@@ -42,9 +42,9 @@ class VoteIds:
         match event:
             case Fence() if event.incarnation > self._fence and event.after in (None, self._fence):
                 self._fence = event.incarnation
-            case VoteCast() if event.incarnation == self._fence:
+            case VoteCast() if event.incarnation >= self._fence:
                 self.casts[event.contest].setdefault((event.voter, event.vote_id), event)
-            case VoteRemoved() if event.incarnation == self._fence:
+            case VoteRemoved() if event.incarnation >= self._fence:
                 if (event.voter, event.vote_id) not in self.casts[event.contest]:
                     self.removals[event.contest].setdefault((event.voter, event.vote_id), (event, offset))
 

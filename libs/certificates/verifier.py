@@ -308,10 +308,10 @@ class Fold:
             self.fence = fence
         if event.get("contest") != self.contest:
             return
-        if fence == self.fence and self.closed[""] and kind in ("VoteRemoved", "VoteVoided", "VoteRestored"):
+        if fence >= self.fence and self.closed[""] and kind in ("VoteRemoved", "VoteVoided", "VoteRestored"):
             void = "" if kind == "VoteRemoved" else event["void"]
             self.waiting.setdefault((kind, event["voter"], event["vote_id"], void), event)
-        elif fence == self.fence:
+        elif fence >= self.fence:
             vote = getattr(self, f"take_{kind}")(event)
         for name in ["", *self.sources] if kind == "ContestClosed" else []:
             if self.closed.get(name) == self.seq:

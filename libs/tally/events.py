@@ -213,6 +213,8 @@ class ContestReopened:
 class Fence:
     """From here on only votes reserved under fence epoch `incarnation` count; older ones are rejected for good.
 
+    A vote of a newer one counts: it was admitted after a fence that the log has lost since.
+
     It takes effect only if the current fence is `after` (None: any lower one). So a fence that Valkey requested
     and then lost cannot, appended late, reject votes admitted under a newer fence, whatever the clocks show. `run`
     is the Valkey server run that requested it; no other run opens its gate by it.

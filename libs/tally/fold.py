@@ -243,7 +243,7 @@ class PartitionTally:
                 if event.incarnation > self.fence and event.after in (None, self.fence):
                     self.fence = event.incarnation
                 return
-            case VoteCast() | VoteRemoved() if event.incarnation != self.fence:
+            case VoteCast() | VoteRemoved() if event.incarnation < self.fence:
                 self.fenced += 1
                 return
         contest = self.contests.setdefault(event.contest, ContestTally())

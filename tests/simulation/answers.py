@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from libs.contracts.log_records import LogRecord
 from libs.tally.errors import AppendUnknown, TallyError
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.voting.protocol.shared_steps import Accepted, Removed
@@ -46,6 +47,21 @@ class Bought:
     participant: str
     key: str | None = None
     is_refunded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Acknowledged records that a partition of the votes lost at a time, and the view's position then.
+
+    `records` are all that it had until then, the lost ones from `first` on. `folded` is None where the view's
+    server lost something, too.
+    """
+
+    partition: int
+    at: float
+    first: int
+    records: list[LogRecord]
+    folded: int | None
 
 
 @dataclass(frozen=True, slots=True)

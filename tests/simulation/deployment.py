@@ -76,6 +76,7 @@ class Shape:
     has_purchases: bool = False
     has_replays: bool = False
     has_sources: bool = False
+    loses_records: bool = False
 
 
 class Clients(Servers):
@@ -193,6 +194,8 @@ class ProjectorProcess(Service):
             used |= {"purchases", "paid votes"}
         if shape.has_replays:
             used.add("kept generations")
+        if shape.loses_records:
+            used.add("lost records")
         folds = {f"projection of {each.topic.name}": each.run for each in folding}
         managers = manager_runs(world.settings, its, projectors)
         kept = {name: run for name, run in managers.items() if name in used}

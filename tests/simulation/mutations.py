@@ -157,7 +157,7 @@ MUTATIONS: Final = {
         "        raise NotFound",
     ),
     # guards of the functions in Valkey
-    "no incarnation in the fold": _lua(315)("if n ~= state.fence then", "if false then"),
+    "no incarnation in the fold": _lua(315)("if n < state.fence then", "if false then"),
     "no run id": _lua(194)("open = v[1] == 'open' and v[2] == run,", "open = v[1] == 'open',"),
     "pending outlives the fence": _lua(928)("call('UNLINK', base .. ':pending', base .. ':due')", ""),
     "no dedup": _lua(0)("if standing.records ~= '' and c:find(voter, standing, digest) then", "if false then"),
@@ -252,6 +252,17 @@ MUTATIONS: Final = {
         "begun - broken - gone",
         "begun - gone",
     ),
+    # guards of views whose log lost records
+    "a view ahead of its log is folded on": _of("libs.projection.log_identity", 119)(
+        "elif stored.offset > (end := origin.extent.end):", "elif (end := 0):"
+    ),
+    "records in the places of lost ones are passed over": _of("libs.projection.log_identity", 1047)(
+        "if record.timestamp_ms <= witness.no_later_than_ms:", "if True:"
+    ),
+    "a view that begins again leaves its gate open": _lua(2984)(
+        "if taken_over then taken_over(base, at(base, number), true) end", ""
+    ),
+    "a vote after a lost fence does not count": _lua(1201)("if n < state.fence then", "if n ~= state.fence then"),
     # guards of the reports of external sources
     "a report counts twice": _lua(1580)("if c:has_report(field) then return false end", ""),
     "a report after the close counts": _lua(41)("if closing_of(s, c.top.cells[ROW_REOPENED]) > 0", "if false"),

@@ -65,7 +65,7 @@ class PlainCount:
             case Fence():
                 if event.after in (None, self.fence) and event.incarnation > self.fence:
                     self.fence = event.incarnation
-            case VoteCast() | VoteRemoved() if event.incarnation == self.fence:
+            case VoteCast() | VoteRemoved() if event.incarnation >= self.fence:
                 if isinstance(event, VoteCast):
                     self._cast(event)
                 else:

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from libs.catalogue.contests.contest_mapper import load_contest
+from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Position
 from libs.contracts.topics import Topic
 from libs.tally.counts import VoteSums
@@ -11,6 +12,7 @@ from libs.tally.errors import LimitReached, LimitScope, NotFound
 from libs.tally.events import (
     ContestClosed,
     Event,
+    LogLost,
     VoteCast,
     VoteRemoved,
     VoteRestored,
@@ -115,6 +117,7 @@ def check(world: World) -> None:
         raise Violation(f"a process ended: {world.deployment.crashes[0]!r}") from world.deployment.crashes[0]
     demand(not world.broken, "; ".join(world.broken))
     logs, votes = Logs(world), world.vote_views
+    _check_losses(world, logs)
     for partition in logs:
         view = observe(world, described_view(votes, partition.number, set(world.kinds)))
         found = differing(view, described(partition.tally))
@@ -141,6 +144,33 @@ def check(world: World) -> None:
         check_logs(world, logs)
     _check_refusals(world)
     _check_purchases(world, logs)
+
+
+def _check_losses(world: World, logs: Logs) -> None:
+    """What the log lost after it was acknowledged is told exactly, and nothing else is excused: its answers go."""
+    for lost in world.lost:
+        partition = next(each for each in logs if each.number == lost.partition)
+        told = {event for event in partition.events if isinstance(event, LogLost) and event.first == lost.first}
+        if lost.folded is not None and lost.folded > lost.first:
+            demand(any(event.end >= lost.folded for event in told), f"{lost.first} to {lost.folded}: told {told}")
+        events: list[Any] = [vote_codec.decode(record.value) for record in lost.records]
+        for event in told:
+            before = folded(events[: event.end], [record.timestamp_ms for record in lost.records])
+            votes = {
+                contest: sum(
+                    vote.offset >= lost.first for its in tally.voters.values() for vote in its.votes.values()
+                )
+                for contest, tally in before.contests.items()
+            }
+            expected = {contest: count for contest, count in votes.items() if count}
+            demand(dict(event.votes) == expected, f"lost {expected}, told {event}")
+        names = {
+            (event.contest, event.voter, event.vote_id)
+            for event in events[lost.first :]
+            if isinstance(event, VoteCast | VoteRemoved)
+        }
+        world.answers[:] = [its for its in world.answers if its.name not in names or its.began_at > lost.at]
+        world.reads[:] = [its for its in world.reads if its.name not in names or its.began_at > lost.at]
 
 
 def check_fold(where: str, contest: ContestTally, count: PlainCount) -> None:

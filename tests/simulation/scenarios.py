@@ -106,6 +106,7 @@ _SCENARIOS: Final = (
     Scenario(server.step_a_clock),
     Scenario(server.correct_a_clock),
     Scenario(server.lose_a_vote, once),
+    Scenario(server.lose_records, once, loses_records=True),
     Scenario(server.read_after_a_loss),
     Scenario(server.lag),
     Scenario(server.forget_a_fence, projectors=2),

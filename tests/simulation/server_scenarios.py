@@ -21,6 +21,20 @@ async def lose_a_vote(s: Stage) -> None:
         await s.pause(0.0, 0.4)
 
 
+async def lose_records(s: Stage) -> None:
+    """All replicas of the log lose power before what they acknowledged is on their disks; clients vote again."""
+    rng = s.rng
+    data = s.server.backend.snapshot() if rng.random() < 0.3 else None
+    await s.warm(s.first)
+    for number in range(rng.randint(2, 6)):
+        s.cast(s.vote(f"vote{number}", rng.choice(PARTICIPANTS)), None, 2)
+        await s.pause(0.0, 0.3)
+    await s.cut_power(rng.randint(1, 8), data)
+    for number in range(8):
+        s.cast(s.vote(f"vote{number}", rng.choice(PARTICIPANTS)), None, 3)
+        await s.pause(0.0, 0.6)
+
+
 async def read_after_a_loss(s: Stage) -> None:
     """A replaced server has lost a record's change that is answered, and another gateway reads the record."""
     data = s.server.backend.snapshot()

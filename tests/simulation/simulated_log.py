@@ -2,7 +2,8 @@
 
 An append is acknowledged, refused or unknown; a record whose outcome is unknown is in the log, never will be, or
 comes late; some are there twice. Leaders change: then batches in flight are in doubt and others wait. What is
-acknowledged stays. A record can be read once it is replicated, a little after it was appended.
+acknowledged stays, unless all replicas lose it at once. A record can be read once it is replicated, a little after
+it was appended.
 """
 
 import asyncio
@@ -77,8 +78,18 @@ class Brokers:
         self.loop.deliver(self.loop.network, self._delays.uniform(0.0, 0.003), self._show, partition, offset + 1)
         return offset
 
+    def lose(self, place: tuple[str, int], count: int) -> list[LogRecord]:
+        """Lose the last records of a partition, but for its first one, on all replicas; return them."""
+        partition = self.partitions[place]
+        first = max(1, len(partition.records) - count)
+        lost = partition.records[first:]
+        del partition.records[first:]
+        partition.visible = min(partition.visible, first)
+        self.changes += 1
+        return lost
+
     def _show(self, partition: Partition, end: int) -> None:
-        partition.visible = max(partition.visible, end)
+        partition.visible = max(partition.visible, min(end, len(partition.records)))
         for notify in list(partition.readers):
             notify()
 
@@ -299,6 +310,15 @@ class SimulatedReader:
         if offset >= len(records):
             raise LogUnavailable(NO_ANSWER, retry_after_s=1, cause="no such record")
         return records[offset]
+
+    async def offsets_from(self, topic: str, partitions: Collection[int], time_ms: int) -> dict[int, int]:
+        await self._way()
+        found = {}
+        for number in partitions:
+            records = self._partition(topic, number).records
+            later = (record.offset for record in records if record.timestamp_ms >= time_ms)
+            found[number] = next(later, len(records))
+        return found
 
     async def records(
         self, topic: str, ranges: Mapping[int, Extent], *, fetch_bytes: int = 0

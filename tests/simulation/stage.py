@@ -322,6 +322,16 @@ class Stage:
         with self.world.loop.acting(self.world.loop.network):
             self.world.fail(self.server, kind if data is not None else "restart", data, back_s)
 
+    async def cut_power(self, count: int, data: Any = None) -> None:
+        """End all processes at once; the voter's partition loses its last records, and its server comes back with
+        older `data`, if any."""
+        state = await self.votes.state(self.partition)
+        with self.world.loop.acting(self.world.loop.network):
+            folded = state.position.offset if data is None else None
+            self.world.cut_power(self.partition, count, folded, lambda: self.rng.uniform(0.05, 1.5))
+            if data is not None:
+                self.world.fail(self.server, "restore", data, 0.05)
+
     def step_clock(self, seconds: float) -> None:
         """The clock of the server of the voter's partition steps."""
         self.world.note(f"{self.server.name}: the clock steps by {seconds:.3f} s")

@@ -14,7 +14,7 @@ from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.generations.generations import Generations, ProjectionName, projections_of
 from libs.views.purchases.purchase_views import PurchaseViews
 from tests.simulation import sources
-from tests.simulation.answers import Answer, Bought, Name, Read, Reported, Violation
+from tests.simulation.answers import Answer, Bought, Lost, Name, Read, Reported, Violation
 from tests.simulation.clients import Client
 from tests.simulation.contests import CONTESTS, PARTICIPANTS, participant_key, some_contest
 from tests.simulation.deployment import (
@@ -115,6 +115,7 @@ class World:
         self.reports: list[Reported] = []
         self.deleted: set[str] = set()
         """Contests whose deletion was asked for."""
+        self.lost: list[Lost] = []
         self.open_requests = 0
         self.plan: list[Item] = [item for item in plan(self) if item.name not in without]
 
@@ -225,6 +226,16 @@ class World:
         if not victim.process.is_dead:
             self.deployment.kill(victim.process)
             self.loop.call_later(delay_s, victim.start)
+
+    def cut_power(self, partition: int, count: int, folded: int | None, back_s: Callable[[], float]) -> None:
+        """End all processes at once; a partition of the votes loses its last records."""
+        for service in self.services:
+            self.restart_later(service, back_s())
+        place = self.votes_topic.name, partition
+        records = list(self.deployment.brokers.partitions[place].records)
+        lost = self.deployment.brokers.lose(place, count)
+        self.note(f"{self.votes_topic.name}/{partition} loses {len(lost)} records")
+        self.lost.append(Lost(partition, self.loop.now, len(records) - len(lost), records, folded))
 
     def freeze(self, process: SimulatedProcess, length_s: float) -> None:
         if not process.is_dead and not process.is_frozen:

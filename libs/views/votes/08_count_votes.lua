@@ -277,7 +277,7 @@ do
     local offset, time, contest, voter, digest, content, anonymous, source, form, choices, votes, at, n, max_p, max_c, epoch,
       rem_p, rem_c, next_at, rating = item[2], item[3], item[4], item[5], item[6], item[7], item[8], item[9], item[10],
       item[11], item[12], item[13], item[14], item[15], item[16], item[17], item[18], item[19], item[20], item[21]
-    if n ~= state.fence then
+    if n < state.fence then
       state.stats.fenced = state.stats.fenced + 1
       return
     end
@@ -387,7 +387,7 @@ end
 local function fold_removal(state, item)
   local offset, time, contest, voter, digest, n = item[2], item[3], item[4], item[5], item[6], item[7]
   local removal = { offset, item[8], item[9], item[10], item[11] }
-  if n ~= state.fence then
+  if n < state.fence then
     state.stats.fenced = state.stats.fenced + 1
     return
   end

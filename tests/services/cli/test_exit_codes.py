@@ -21,7 +21,8 @@ READ = {
     *("ask between", "ask patterns", "ask recount", "ask voter"),
     *("certificate check", "certificate prove", "certificate show", "certificate verifier", "certificate verify"),
     *("config show", "contests deleted", "contests list", "count", "dashboard", "doctor", "export", "keys list"),
-    *("log", "lost list", "lost votes", "purchases reconcile", "purchases refunds", "quarantine list", "quarantine show", "replay plan"),
+    *("log", "lost list", "lost votes"),
+    *("purchases reconcile", "purchases refunds", "quarantine list", "quarantine show", "replay plan"),
     *("secrets list", "sources list"),
     *("status", "topics check", "verify", "void list"),
 }
