@@ -46,7 +46,7 @@ PARTS = {
     "choice": "some,1..24",
     "sub": "text,0..31",
     "place": "text,text",
-    "lost": "some,0..53",
+    "lost": "text,int",
     "figures": "some,0..44,0..44,0..44",
     "ref": "resource,refkey",
 }
@@ -60,7 +60,7 @@ VOTE = "contest:name voter:base64 vote_id:text"
 CAST = f"{VOTE} anonymous:flag content:hash source:c-free|c-paid incarnation:0..53 address?:text?"
 SHAPES = {
     "LogCreated": "log_id:text store_id?:text? partitions?:int?",
-    "LogLost": "first:0..53 end:0..53 noticed_at:int votes?:lost* unnamed?:0..53",
+    "LogLost": "first:int end:int noticed_at:int votes?:lost* unnamed?:int",
     "Fence": "incarnation:0..53 after?:0..53? run?:text?",
     "Fence.2": "incarnation:0..53 after?:0..53? run?:text?",
     "VoteCast": f"{CAST} choices:choice* accepted_at:0..53 epoch:0..28 max_participant:-1..31 max_contest:-1..31 "

@@ -73,7 +73,6 @@ def test_each_id_stands_at_what_became_of_it() -> None:
             a_cast("a", vote_id="1"),
             a_cast("a", vote_id="2", source="c-paid"),
             a_removal("2", source="c-paid"),
-            a_cast("a", vote_id="fenced", incarnation=7),
             a_cast("b", vote_id="3"),
             a_void("3"),
             a_cast("b", vote_id="4"),
@@ -82,6 +81,8 @@ def test_each_id_stands_at_what_became_of_it() -> None:
             a_cast("b", 2, vote_id="5", voter="greedy", max_contest=1),
             ContestClosed("contest", 1),
             a_cast("b", vote_id="6"),
+            Fence(7),
+            a_cast("a", vote_id="fenced"),
         ]
     ) == {
         ("a", "c-free"): {"ids": 1, "counted": 1, "balanced": True},
@@ -101,7 +102,8 @@ def test_each_id_stands_at_what_became_of_it() -> None:
         ([ContestClosed("contest", 1), a_removal()], {}),
         ([ContestClosed("contest", 1), a_removal(), ContestReopened("contest", 1), a_cast()],
          {(None, "c-free"): {"ids": 1, "removed": 1, "balanced": True}}),
-        ([a_removal(incarnation=7), a_cast()], {("a", "c-free"): {"ids": 1, "counted": 1, "balanced": True}}),
+        ([Fence(7), a_removal(), a_cast(incarnation=7)],
+         {("a", "c-free"): {"ids": 1, "counted": 1, "balanced": True}}),
         ([Fence(7), a_removal(incarnation=7), a_cast()],
          {(None, "c-free"): {"ids": 1, "removed": 1, "balanced": True}}),
     ],

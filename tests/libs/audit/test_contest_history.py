@@ -12,7 +12,7 @@ from libs.audit.partition_merge import MergedRecord
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.results.contest_counts import counts_of
-from libs.tally.events import ContestClosed, ContestReopened, Event, SourceReported, VoteCast, VoteRemoved
+from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, SourceReported, VoteCast, VoteRemoved
 from libs.tally.fold import ContestTally
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.views.random_logs import folded, is_poison, logs
@@ -94,7 +94,6 @@ def test_each_outcome_has_its_word() -> None:
     assert outcomes(
         vote("a", 2, vote_id="1", max_contest=3),
         vote("a", 2, vote_id="1", max_contest=3),
-        vote("a", vote_id="2", incarnation=7),
         vote("a", 9, vote_id="3", max_contest=3),
         a_cast("a", vote_id="4", contest="another"),
         a_removal("5", contest=CONTEST),
@@ -105,10 +104,11 @@ def test_each_outcome_has_its_word() -> None:
         vote("b", vote_id="7"),
         a_removal("1", contest=CONTEST),
         ContestReopened(CONTEST, 1),
+        Fence(7),
+        vote("a", vote_id="2"),
     ) == [
         ("counted", (0, 2)),
         ("duplicate", (2, 2)),
-        ("fenced", (2, 2)),
         ("overruled", (2, 2)),
         ("used up", (2, 2)),
         ("voided", (2, 0)),
@@ -118,4 +118,5 @@ def test_each_outcome_has_its_word() -> None:
         ("late", (2, 2)),
         ("waits", (2, 2)),
         ("reopened", (2, 0)),
+        ("fenced", (0, 0)),
     ]

@@ -15,7 +15,7 @@ from libs.contracts.certificates import Certificate, differences
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.tally.counts import VoteSums
-from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating, VoteCast, VoteVoided
+from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, LogLost, Rating, VoteCast, VoteVoided
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.certificates.in_memory_log import MARK, TV, changed, closing, made, receipted, recorded
 from tests.libs.views.random_logs import folded, logs
@@ -119,17 +119,17 @@ async def test_external_sources_count_up_to_marks_of_their_own() -> None:
 async def test_a_leaf_says_what_became_of_its_vote_and_nothing_of_other_records() -> None:
     log = recorded(
         [
-            a_cast("a", voter="ann", max_participant=1),
-            a_cast("a", voter="ann", max_participant=1),
-            a_cast("a", voter="fenced", incarnation=3),
-            a_cast("a", voter="ann", max_participant=1, vote_id="over"),
-            a_cast("a", voter="bob"),
-            a_removal(voter="bob"),
-            a_cast("c", voter="cid"),
-            a_cast("a", voter="dan"),
+            Fence(1),
+            a_cast("a", voter="ann", max_participant=1, incarnation=1),
+            a_cast("a", voter="ann", max_participant=1, incarnation=1),
+            a_cast("a", voter="fenced"),
+            a_cast("a", voter="ann", max_participant=1, vote_id="over", incarnation=1),
+            a_cast("a", voter="bob", incarnation=1),
+            a_removal(voter="bob", incarnation=1),
+            a_cast("c", voter="cid", incarnation=1),
+            a_cast("a", voter="dan", incarnation=1),
             VoteVoided("contest", pseudonym("dan"), "vote", "void", NOW),
             b"poison",
-            Fence(1),
             MARK,
         ]
     )
@@ -261,3 +261,13 @@ def _some(figures: dict[tuple[str, str], VoteSums]) -> dict[tuple[str, str], Vot
 class _Everybody(frozenset[str]):
     def __contains__(self, _: object) -> bool:
         return True
+
+
+async def test_a_certificate_says_how_many_votes_the_log_lost_before_the_mark() -> None:
+    """An event that a crash repeated counts once; what is lost after the mark belongs to no result."""
+    loss = LogLost(first=1, end=4, noticed_at=NOW, votes=(("another", 9), ("contest", 2)))
+    again, later = replace(loss, end=9, votes=(("contest", 1),)), replace(loss, first=7, votes=(("contest", 5),))
+    log = recorded([loss, a_cast("a", voter="ann"), loss, again, MARK, later], [a_cast("b", voter="bob"), MARK])
+    certificate = await log.certify()
+    assert [partition.lost for partition in certificate.partitions] == [3, 0]
+    assert votes(certificate) == {"a": 1, "b": 1}

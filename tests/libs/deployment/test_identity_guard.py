@@ -139,6 +139,26 @@ async def test_a_view_of_another_log_ends_its_service(place: Place) -> None:
         assert guard.refusal() is not None
 
 
+async def test_a_process_ends_once_a_view_begins_again_without_records_that_it_may_remember(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[str] = []
+    monkeypatch.setattr(identity_guard, "end_process", ended.append)
+    await place.create()
+    views = VoteViews(place.valkey, place.namespace, place.partitions)
+    [log_id] = (await place.reader().log_ids(place.votes.name, [1])).values()
+    await views.apply(1, Position(log_id, 0), [], 1)
+    async with place.guard().watching() as guard:
+        await guard.check()
+        assert await views.generations.begin_again(1, Position(log_id, 1), 1)
+        await eventually(lambda: ended)
+        assert f"{place.votes.name}/1 lost records" in ended[0]
+        await guard.check()
+    async with place.guard().watching() as guard:
+        await guard.check()
+    assert len(ended) <= 3, "one that started after the loss ends, too"
+
+
 async def test_a_store_that_comes_back_is_served_again(place: Place) -> None:
     await place.create()
     known = await find_store_id(place.store)

@@ -14,7 +14,7 @@ from libs.monitoring import gauges
 from libs.monitoring.collector import StatusCollector
 from libs.monitoring.gauges import open_gauges
 from libs.monitoring.status import PartitionStatus
-from libs.tally.events import ContestClosed, Event
+from libs.tally.events import ContestClosed, Event, Fence
 from libs.telemetry.metrics import REGISTRY
 from libs.views.generations.generations import ProjectionName, projections_of
 from libs.views.valkey import client
@@ -24,7 +24,6 @@ from tests.support.builders.folded_log import FoldedLog, folded_log
 EVERYTHING: list[Event | bytes] = [
     a_cast(voter="counts"),
     a_cast(voter="counts"),
-    a_cast(voter="fenced", incarnation=3),
     a_cast(voter="greedy", max_participant=1, max_contest=1),
     a_cast(voter="greedy", max_participant=1, max_contest=1, vote_id="too many"),
     a_cast(voter="removes"),
@@ -36,6 +35,8 @@ EVERYTHING: list[Event | bytes] = [
     ContestClosed("contest", 1),
     a_cast(voter="late"),
     a_cast(voter="later"),
+    Fence(3),
+    a_cast(voter="fenced"),
 ]
 
 

@@ -178,6 +178,16 @@ async def test_a_catalogue_partition_that_cannot_be_folded_shuts_out_its_own_con
         assert isinstance(answer, Granted if admitted else Stale)
 
 
+async def test_no_fence_comes_before_the_log_tells_what_it_lost(steered: Steered) -> None:
+    views = steered.partition.views
+    assert await views.generations.begin_again(0, (await steered.state()).position, 1)
+    steered.partition.end = 0
+    assert await steered.look() == 1
+    await views.generations.set_told(0, 1)
+    assert await steered.look() == 2
+    assert (await steered.state()).open
+
+
 async def test_a_partition_whose_server_hangs_delays_no_fence_of_another(steered: Steered) -> None:
     views, answering = steered.partition.views, steered.partition.views.state
 

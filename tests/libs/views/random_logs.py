@@ -14,6 +14,7 @@ from libs.tally.events import (
     Event,
     Fence,
     LogCreated,
+    LogLost,
     Rating,
     SourceReported,
     VoteCast,
@@ -59,6 +60,7 @@ UNFOLDABLE: list[Event] = [
     Fence(2**60),
     Fence(2**50, after=2**60),
 ]
+LOSSES = [LogLost(1, 5, NOW, votes=(("one", 3), ("other", 2))), LogLost(1, 5, NOW + 1, votes=(("one", 1),))]
 
 limits = st.sampled_from([-1, 0, 1, 2, 5, 9, 40, LARGEST])
 participants = st.sampled_from(["a", "b", "a:b", "é", "p" * 40])
@@ -87,7 +89,8 @@ fences = st.builds(
     after=st.none() | st.sampled_from([0, 1, 2]),
     run=st.none() | st.just("a run"),
 )
-others = st.sampled_from([*POISON, *(vote_codec.encode(event) for event in (*UNFOLDABLE, LogCreated("again")))])
+ODD = *UNFOLDABLE, *LOSSES, LogCreated("again")
+others = st.sampled_from([*POISON, *map(vote_codec.encode, ODD)])
 contests = st.sampled_from(["one", "one", "one", "two:é"])
 removals = st.builds(
     lambda voter, anonymous, **rest: a_removal(voter=f"{voter}{anonymous}", anonymous=anonymous, **rest),

@@ -20,6 +20,7 @@ from libs.monitoring.collector import StatusCollector
 from libs.monitoring.health_problems import notes_of, problems_of
 from libs.monitoring.status import PartitionStatus, Status
 from libs.storage.object_store import StorageUnavailable
+from libs.tally.events import Fence
 from libs.views.generations.generations import Generations, ProjectionName, State, projections_of
 from libs.views.valkey.function_loading import load_functions
 from services.cli import present_servers
@@ -67,12 +68,12 @@ def problems(status: Status) -> set[tuple[str, str]]:
 
 
 async def test_lag_is_what_the_log_has_and_the_view_has_not(log: FoldedLog) -> None:
-    await log.append([a_cast(), a_cast(), a_cast(incarnation=3), b"poison"])
+    await log.append([a_cast(), a_cast(), Fence(3), a_cast(), b"poison"])
     await log.fold()
     await log.append([a_cast(vote_id="more"), a_cast(vote_id="yet more")])
     status = await read_status(log.stack)
     first, second = votes(status)
-    assert (first.position, first.end, first.lag) == (5, 7, 2)
+    assert (first.position, first.end, first.lag) == (6, 8, 2)
     assert (first.quarantined, first.dropped, first.generation) == (1, 0, 1)
     assert (first.fenced, first.duplicates, first.overruled, first.open) == (1, 1, 0, False)
     assert (second.position, second.end, second.lag) == (0, 1, 1)

@@ -49,7 +49,6 @@ def an_hour_of_votes(start: int = 0, voters: int = 40) -> list[Event | bytes]:
         votes.append(a_cast("abc"[i % 3], 1 + i % 4, voter=voter, anonymous=i % 5 == 0, source=source))
         votes.append(a_cast("abc"[i % 3], 1 + i % 4, voter=voter, anonymous=i % 5 == 0, source=source))
         votes.append(a_cast("b", 2, voter=voter, anonymous=i % 5 == 0, vote_id="over", max_participant=1))
-        votes.append(a_cast("a", voter=voter, vote_id="fenced", incarnation=77))
         votes.append(a_cast("a", voter=voter, contest="another", remaining_contest=5, next_free_vote_at=99))
     votes += [a_cast("c", voter="busy", vote_id=f"{start}-{i}") for i in range(MANY)]
     return [*votes, b"poison", a_cast(choices=(("a", 1), ("b", 1)))]
@@ -247,7 +246,7 @@ async def test_a_right_view_equals_the_fold_of_its_log_as_a_whole_and_by_contest
     assert report.equal
     assert +Counter(report.outcomes) == {"counted": 40 + 13 + 40 + MANY + 1, "overruled": 27}
     assert report.ids == sum(report.outcomes.values())
-    assert (report.fenced, report.duplicates, report.quarantined) == (41, 40, 2)
+    assert (report.fenced, report.duplicates, report.quarantined) == (1, 40, 2)
     assert report.events == sum(position.offset for position in report.positions.values())
     of_one = await compare(log.stack, "another")
     assert of_one.equal
