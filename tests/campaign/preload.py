@@ -81,16 +81,19 @@ class Preload:
         return {
             "LD_PRELOAD": str(self.library),
             "CAMPAIGN_PAGE": str(self._file(name)),
-            "CAMPAIGN_FLUSHES": str(self.directory / f"{name}.flushes"),
+            "CAMPAIGN_FLUSHES": str(self.notes),
         }
 
     def flushed(self) -> dict[int, int]:
-        """Return the size up to which each file was on the disk after its last flush, by its inode."""
-        return {
-            inode: size
-            for file in self.directory.glob("*.flushes")
-            for inode, size in FLUSH.iter_unpack(file.read_bytes())
-        }
+        """Return the size up to which each file was on the disk after its last flush, by its inode.
+
+        All processes append to one file of notes: a file gets the inode of one that another process has deleted.
+        """
+        return dict(FLUSH.iter_unpack(self.notes.read_bytes())) if self.notes.exists() else {}
+
+    @property
+    def notes(self) -> Path:
+        return self.directory / "flushes"
 
     def _file(self, name: str) -> Path:
         return self.directory / f"{name}.page"
@@ -124,7 +127,7 @@ async def preloaded(directory: Path) -> AsyncIterator[Preload | None]:
         """Note what the stack's supervisor flushes, which runs in this process."""
         found = os.fstat(handle)
         fsync(handle)
-        with (directory / "supervisor.flushes").open("ab") as notes:
+        with preload.notes.open("ab") as notes:
             notes.write(FLUSH.pack(found.st_ino, found.st_size))
 
     with (
