@@ -19,7 +19,7 @@ from libs.kafka.errors import LogChanged, LogShortened
 from libs.kafka.reader import LogReader, as_record
 from libs.kafka.settings import KafkaSettings
 from libs.projection.consumer_health import ConsumerHealth
-from libs.projection.log_identity import LogIdentities, confirmed_start, demand_same_records
+from libs.projection.log_identity import LogIdentities, confirmed_start
 from libs.projection.partition_worker import FoldTraces, PartitionWorker
 from libs.projection.projection_interface import Projection
 from libs.projection.settings import Pace, ProjectorSettings
@@ -226,13 +226,11 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
         witness = await projection.witness(partition)
         origin = await self._origins.of(partition)
         try:
-            start = await confirmed_start(self._reader, self.topic, partition, origin, stored)
-            await demand_same_records(self._reader, self.topic, partition, origin.extent.end, witness)
+            return await confirmed_start(self._reader, self.topic, partition, origin, stored, witness)
         except LogShortened as lost:
             assert stored is not None
             await begin_again(projection, partition, stored, lost)
             raise LogUnavailable(lost.message) from lost
-        return start
 
     def _number(self, tp: TopicPartition) -> int:
         number: int = tp.partition + self.topic.first

@@ -10,7 +10,7 @@ from aiokafka.errors import KafkaError
 from libs.contracts.topics import Topic
 from libs.kafka.cancellation import call
 from libs.kafka.reader import LogReader
-from libs.projection.log_identity import LogIdentities, confirmed_start, demand_same_records
+from libs.projection.log_identity import LogIdentities, confirmed_start
 from libs.projection.partition_worker import PartitionWorker
 from libs.projection.projection_interface import Projection
 from libs.projection.settings import ProjectorSettings
@@ -103,9 +103,8 @@ class ConsumerHealth:
             origins = await self._origins.of_all(positions)
             for partition, position in positions.items():
                 origin = origins[partition]
-                await confirmed_start(self._reader, self._topic, partition, origin, position)
                 witness = await self._projection.witness(partition)
-                await demand_same_records(self._reader, self._topic, partition, origin.extent.end, witness)
+                await confirmed_start(self._reader, self._topic, partition, origin, position, witness)
             self._identified_at = time.monotonic()
 
     def _check_progress(self, folds: Mapping[int, PartitionWorker], now: float) -> None:

@@ -82,33 +82,40 @@ def start_of(topic: Log, partition: int, origin: LogIdentity, stored: Position |
 
 
 async def confirmed_start(
-    reader: LogReader, topic: Log, partition: int, origin: LogIdentity, stored: Position | None
+    reader: LogReader,
+    topic: Log,
+    partition: int,
+    origin: LogIdentity,
+    stored: Position | None,
+    witness: Witness | None,
 ) -> Position:
-    """Return the start as `start_of`, by an end that other replicas confirm where the log seems to be shortened.
+    """Return the start as `start_of`, by an end that other replicas confirm if the log seems to be shortened.
 
     A broker that was cut off, and leads the partition no more, answers an earlier end. Raises `LogUnavailable` if
-    the leader is not confirmed, and `LogChanged`.
+    the leader is not confirmed, `LogChanged`, and `LogShortened` also if the log has others in the places of lost
+    records: brokers give a record its time, so these are younger than the `witness`, the last that the view has.
     """
     if stored is not None and stored.offset > origin.extent.end:
         ends = await reader.confirmed_ends(topic.name, [partition])
         origin = origin._replace(extent=origin.extent._replace(end=ends[partition]))
-    return start_of(topic, partition, origin, stored)
-
-
-async def demand_same_records(
-    reader: LogReader, topic: Log, partition: int, end: int, witness: Witness | None
-) -> None:
-    """Raise `LogShortened` if the log lost records and has others at their offsets by now, before its `end`.
-
-    Brokers give a record its time, so one that was appended after a loss is younger than all that were lost.
-    Raises `LogUnavailable`.
-    """
-    if witness is None or witness.offset >= end:
-        return
-    record = await reader.record(topic.name, partition, witness.offset)
-    if record.timestamp_ms <= witness.no_later_than_ms:
-        return
-    found = await reader.offsets_from(topic.name, [partition], witness.no_later_than_ms + 1)
-    first = min(found[partition], witness.offset)
+    end = origin.extent.end
+    try:
+        start = start_of(topic, partition, origin, stored)
+    except LogShortened as lost:
+        lost.first = min(lost.first, await _first_younger(reader, topic, partition, witness, end))
+        raise
+    if stored is None or witness is None or stored.offset != witness.offset + 1:
+        return start
+    if (await reader.record(topic.name, partition, witness.offset)).timestamp_ms <= witness.no_later_than_ms:
+        return start
+    first = await _first_younger(reader, topic, partition, witness, end)
     why = f"it lost the records from {first} on, and others have their offsets"
     raise LogShortened.at(topic.name, partition, first, why)
+
+
+async def _first_younger(reader: LogReader, topic: Log, partition: int, witness: Witness | None, end: int) -> int:
+    """Return the offset of the first record that is younger than the witness, else the log's end."""
+    if witness is None:
+        return end
+    found = await reader.offsets_from(topic.name, [partition], witness.no_later_than_ms + 1)
+    return min(found[partition], end)

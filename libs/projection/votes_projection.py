@@ -19,7 +19,7 @@ from libs.views.generations.generations import Witness
 from libs.views.valkey.watched_reads import WatchedMarks
 from libs.views.votes.address_counters import ADDRESS_LIFE_S, AddressCounters, TakenBefore
 from libs.views.votes.vote_views import APPLY_BYTES, APPLY_ITEMS, VoteViews
-from libs.views.votes.votes_apply_items import OFFSET, POISON, UNKNOWN, Item, fold_items, reopened_by
+from libs.views.votes.votes_apply_items import OFFSET, POISON, REASON, UNKNOWN, Item, fold_items, reopened_by
 
 FRESH_S = 0.5
 """Seconds after their append within which records are still counted for their address by ingestion. Older ones
@@ -79,29 +79,26 @@ class VotesProjection:
         newer: NewerEvent | None = None
         width = APPLY_ITEMS
 
-        def known() -> Iterator[tuple[Sequence[Item], int]]:
-            """Yield items of one call each, and the time of their last record."""
+        def known() -> Iterator[Sequence[Item]]:
             nonlocal newer
             for piece in _pieces(records, lambda: width):
                 items, newer = self._items(partition, piece)
-                folded = 0
-                for part in _split(items) if items else ():
-                    folded += len(part)
-                    yield part, piece[folded - 1].timestamp_ms
+                if items:
+                    yield from _split(items)
                 if newer is not None:
                     return
 
         slices = known()
         while flight := list(islice(slices, IN_FLIGHT)):
             folds = []
-            for items, seen_ms in flight:
+            for items in flight:
                 end = items[-1][OFFSET] + 1
-                folds.append(partial(self._views.apply_items, partition, start, items, end, seen_ms))
+                folds.append(partial(self._views.apply_items, partition, start, items, end))
                 start = Position(start.log_id, end)
             # started in the same tick, the calls share a pipeline and arrive in order
             results = await asyncio.gather(*(fold() for fold in folds), return_exceptions=True)
             in_order = True
-            for fold, result, (items, _) in zip(folds, results, flight, strict=True):
+            for fold, result, items in zip(folds, results, flight, strict=True):
                 # one that is behind may have arrived between the calls that one before it took
                 outcome = await fold() if isinstance(result, Behind) and not in_order else result
                 if isinstance(outcome, BaseException):
@@ -116,9 +113,9 @@ class VotesProjection:
         items = fold_items(records)
         for at, item in enumerate(items):
             if item[0] == POISON:
-                log_quarantined(self.topic, partition, item[OFFSET], item[2])
+                log_quarantined(self.topic, partition, item[OFFSET], item[REASON])
             elif item[0] == UNKNOWN:
-                return items[:at], NewerEvent.of(self.topic, partition, item[OFFSET], item[2])
+                return items[:at], NewerEvent.of(self.topic, partition, item[OFFSET], item[REASON])
         return items, None
 
 

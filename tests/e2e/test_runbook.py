@@ -27,12 +27,12 @@ from libs.views.generations.generations import ProjectionName
 from libs.views.valkey.client import Valkey
 from libs.views.votes.votes_apply_items import fold_item
 from services.cli.deployment_discovery import addresses_in
+from tests.support.builders.contests import a_cast
 from tests.support.clients.commands import tally, tally_json
 from tests.support.clients.purchases_over_http import becomes, bought, purchase, send
 from tests.support.clients.retried import final_answer
 from tests.support.clients.stack_keys import development_client
 from tests.support.clients.voting import Api, Contest, new_id
-from tests.support.builders.contests import a_cast
 from tests.support.eventually import eventually
 from tests.support.programs import FAKETIME, Programs
 from tests.support.servers.frozen_process import stopped
@@ -167,7 +167,7 @@ async def test_lost_records_are_named_and_the_service_comes_back_without_them(
             for voter in ("one", "another")
         ]
         items = [fold_item(event, end + number, 0) for number, event in enumerate(lost)]
-        await views.apply_items(partition, state.position, items, end + len(items), None)
+        await views.apply_items(partition, state.position, items, end + len(items))
         await eventually(lambda: is_named(own_stack, "the log lost 2 acknowledged records"))
         [loss] = (await tally_json(own_stack, "lost", "list"))["losses"]
         assert (loss["topic"], loss["partition"], loss["first"], loss["records"]) == ("votes", partition, end, 2)

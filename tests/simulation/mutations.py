@@ -144,7 +144,7 @@ MUTATIONS: Final = {
         "if isinstance(event, UnknownEvent):", "if False:"
     ),
     "an event of a newer version is passed over": _of("libs.projection.votes_projection", 175)(
-        "return items[:at], NewerEvent.of(self.topic, partition, item[OFFSET], item[2])", "continue"
+        "return items[:at], NewerEvent.of(self.topic, partition, item[OFFSET], item[REASON])", "continue"
     ),
     # guards of what voters are answered
     "a pending vote is said to be none": _of(READS, 108)(
@@ -256,13 +256,13 @@ MUTATIONS: Final = {
     "a view ahead of its log is folded on": _of("libs.projection.log_identity", 119)(
         "elif stored.offset > (end := origin.extent.end):", "elif (end := 0):"
     ),
-    "records in the places of lost ones are passed over": _of("libs.projection.log_identity", 1047)(
-        "if record.timestamp_ms <= witness.no_later_than_ms:", "if True:"
+    "records in the places of lost ones are passed over": _of("libs.projection.log_identity", 1201)(
+        "if (await reader.record(topic.name, partition, witness.offset)).timestamp_ms <=", "if 0 <="
     ),
-    "a view that begins again leaves its gate open": _lua(2984)(
+    "a view that begins again leaves its gate open": _lua(3876)(
         "if taken_over then taken_over(base, at(base, number), true) end", ""
     ),
-    "a vote after a lost fence does not count": _lua(1201)("if n < state.fence then", "if n ~= state.fence then"),
+    "a vote after a lost fence does not count": _lua(1047)("if n < state.fence then", "if n ~= state.fence then"),
     # guards of the reports of external sources
     "a report counts twice": _lua(1580)("if c:has_report(field) then return false end", ""),
     "a report after the close counts": _lua(41)("if closing_of(s, c.top.cells[ROW_REOPENED]) > 0", "if false"),

@@ -1,6 +1,7 @@
 """The promises, checked on logs, views and answers once everything has settled."""
 
 from collections import Counter, defaultdict
+from collections.abc import Collection
 from typing import Any
 
 from libs.catalogue.contests.contest_mapper import load_contest
@@ -16,6 +17,7 @@ from libs.tally.events import (
     VoteCast,
     VoteRemoved,
     VoteRestored,
+    VoteVoided,
 )
 from libs.tally.fold import ContestTally
 from libs.tally.vote_commands import CastVote
@@ -127,7 +129,7 @@ def check(world: World) -> None:
             where = f"{contest} in votes/{partition.number}"
             fence = partition.tally.fence
             demand(fence == count.fence, f"{where}: fence {fence}, counted plainly {count.fence}")
-            check_fold(where, tally, count)
+            check_fold(where, tally, count, voters_freed(world))
             check_sources(tally, [event for event in partition.events if is_of(event, contest)])
             _check_voids(world, where, contest, count)
             _check_periods(where, count)
@@ -169,15 +171,39 @@ def _check_losses(world: World, logs: Logs) -> None:
             for event in events[lost.first :]
             if isinstance(event, VoteCast | VoteRemoved)
         }
-        world.answers[:] = [its for its in world.answers if its.name not in names or its.began_at > lost.at]
-        world.reads[:] = [its for its in world.reads if its.name not in names or its.began_at > lost.at]
+        accepted = {
+            (event.contest, event.voter, event.vote_id, event.accepted_at)
+            for event in events[lost.first :]
+            if isinstance(event, VoteCast)
+        }
+        world.answers[:] = [
+            its
+            for its in world.answers
+            if its.name not in names or (its.began_at > lost.at and _accepted(its) not in accepted)
+        ]
+        world.reads[:] = [its for its in world.reads if its.name not in names]
 
 
-def check_fold(where: str, contest: ContestTally, count: PlainCount) -> None:
-    """Removed and replaced votes left no trace, and nothing admitted was too late or too much."""
+def _accepted(answer: Answer) -> tuple[str, str, str, int] | None:
+    """Return name and time of an accepted vote: a view that has not noticed a loss repeats the former answer."""
+    return (*answer.name, answer.result.terms.accepted_at) if isinstance(answer.result, Accepted) else None
+
+
+def voters_freed(world: World) -> set[str]:
+    """Return voters whose removals were lost: until that was noticed, they were given the allowance again."""
+    events = (vote_codec.decode(record.value) for lost in world.lost for record in lost.records[lost.first :])
+    return {event.voter for event in events if isinstance(event, VoteRemoved | VoteVoided)}
+
+
+def check_fold(where: str, contest: ContestTally, count: PlainCount, freed: Collection[str] = ()) -> None:
+    """Removed and replaced votes left no trace, and nothing admitted was too late or too much.
+
+    Votes of voters that are `freed` can be too much.
+    """
     ids = Counter(vote.status for vote in count.votes.values())
     demand(contest.ids == ids, f"{where}: ids {contest.ids}, counted plainly {ids}")
-    demand(not ids[VoteStatus.OVERRULED], f"{where}: a vote was overruled")
+    overruled = {voter for (voter, _), vote in count.votes.items() if vote.status is VoteStatus.OVERRULED}
+    demand(overruled <= {*freed}, f"{where}: a vote was overruled")
     demand(not ids[VoteStatus.LATE], f"{where}: a vote came after the close")
     figures = {key: its for key, its in contest.figures.items() if its != VoteSums()}
     demand(figures == count.figures(), f"{where}: figures {figures}, counted plainly {count.figures()}")
@@ -209,8 +235,11 @@ def _check_answers(world: World, logs: Logs) -> None:
             _check_removed(answer, partition.counts[answer.command.contest], partition.events)
         if answer.is_cast:
             attempts[answer.name].append(answer)
+    freed = voters_freed(world)
     for name, answers in attempts.items():
         vote, events = logs.vote(name), logs.of(name[1]).events
+        if vote is not None and vote.status is VoteStatus.OVERRULED and name[1] in freed:
+            continue
         for answer in answers:
             if isinstance(answer.result, Accepted):
                 _check_success(name, answer, vote, name in unwanted, events)

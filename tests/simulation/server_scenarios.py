@@ -29,10 +29,14 @@ async def lose_records(s: Stage) -> None:
     for number in range(rng.randint(2, 6)):
         s.cast(s.vote(f"vote{number}", rng.choice(PARTICIPANTS)), None, 2)
         await s.pause(0.0, 0.3)
+    # some vote while the view is empty
+    noticed = s.freeze_at("votes_begin_again", s.fencer, rng.choice([0.0, rng.uniform(0.3, 2.0)]))
     await s.cut_power(rng.randint(1, 8), data)
-    for number in range(8):
+    for number in range(10):
+        if number == 4:
+            await noticed
         s.cast(s.vote(f"vote{number}", rng.choice(PARTICIPANTS)), None, 3)
-        await s.pause(0.0, 0.6)
+        await s.pause(0.0, 0.6 if number < 4 else 0.2)
 
 
 async def read_after_a_loss(s: Stage) -> None:

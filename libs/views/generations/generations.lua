@@ -6,8 +6,7 @@
 --                            (reads.lua); begun (us: when the live one was first folded from the beginning of the log);
 --                            losses: how often the live one began again, since the log had lost records
 --   base:g<number>:... the keys of a generation; among them position, and calls: the number of those that wrote computed values
---   base:g<number>:position  hash  log, offset, and the time by which the log is recognised (witness): of computed folds
---                            time, the latest of all records folded; of others seen (offset) and seen_at (ms) of one
+--   base:g<number>:position  hash  log, offset, time (ms: of the record before it, or of one folded earlier, if that is later)
 -- States: BUILDING (a replay folds it), FOLLOWING (folded in the same call as the live one), KEPT (the same, after it was
 -- swapped out: at most one), BROKEN (cannot be folded further, as any whose layout is not this code's), LOST (was live, and
 -- has records that the log lost: it is read to name them).
@@ -78,7 +77,7 @@ end
 -- The generations of one library's views. prefix: of its functions' names; schema: version of the layout that its code
 -- reads and writes; fold(views, items, range, base) folds the items from offset `range.from` to before `range.till`
 -- into the generation at `views` (base: for the live one, else nil). It may end early, after `range.seconds` of the
--- processor's time, and then sets `range.till`. With `write_all` the items are of one generation: a process writes into
+-- processor's time, and then sets `range.till`; it sets `range.time` to that of the last record (ms). With `write_all` the items are of one generation: a process writes into
 -- those that follow before it writes into the live one. accord(one, other) returns whether writers that used one
 -- generation's views may continue with the other's; taken_over(base, views, relaid) is called after `views` became the
 -- live ones, with `relaid` if those before had another layout. is_unfinished(views) returns whether something of a
@@ -172,14 +171,12 @@ local function generations_of(prefix, schema, fold, optional)
     return true
   end
 
-  -- ARGV[6], where items are not computed: time of the batch's last record (ms), '' if it is not known
   local function finish(views, args, range)
-    local seen_at = not is_computed and range.till == tonumber(args[3]) and args[6] or ''
-    if seen_at == '' then
-      call('HSET', views .. ':position', 'log', args[1], 'offset', whole(range.till))
+    if range.time then
+      local time = math.max(range.time, tonumber(call('HGET', views .. ':position', 'time') or 0))
+      call('HSET', views .. ':position', 'log', args[1], 'offset', whole(range.till), 'time', whole(time))
     else
-      call('HSET', views .. ':position', 'log', args[1], 'offset', whole(range.till), 'seen', whole(range.till - 1),
-        'seen_at', seen_at)
+      call('HSET', views .. ':position', 'log', args[1], 'offset', whole(range.till))
     end
   end
 
@@ -219,8 +216,8 @@ local function generations_of(prefix, schema, fold, optional)
     return { 2, whole(range.till) }
   end
 
-  -- ARGV: log id, offset expected, offset after the batch, packed list of items, '', see `finish`. Folds into the live
-  -- generation and those that follow it. {1} folded, now or {1, 'before'}; {2, offset} folded up to there, since more would block Valkey for
+  -- ARGV: log id, offset expected, offset after the batch, packed list of items. Folds into the live generation and
+  -- those that follow it. {1} folded, now or {1, 'before'}; {2, offset} folded up to there, since more would block Valkey for
   -- too long; {0, log id, offset} if the view is at another position. Of computed writes ARGV[5]: number of the live
   -- generation, '1' where those that could not be written break, calls that it has had; {3}: compute again, since it is
   -- another one or has had others, or one that follows has to be written first.
@@ -320,13 +317,10 @@ local function generations_of(prefix, schema, fold, optional)
     return { 1 }
   end)
 
-  -- {offset, time (ms)} of a record that the live generation has folded, or {}. Of computed folds the time is the latest of
-  -- all records folded. In the log of this view the record at that offset is no younger.
+  -- {offset, time (ms)} of the last record that the live generation has folded, or {}: in its log that is no younger.
   library.register_read(prefix .. '_witness', function(keys)
-    local found = call('HMGET', own.view(keys[1]) .. ':position', 'offset', 'time', 'seen', 'seen_at')
-    if found[3] then return { found[3], found[4] } end
-    if found[1] and found[2] then return { whole(found[1] - 1), found[2] } end
-    return {}
+    local found = call('HMGET', own.view(keys[1]) .. ':position', 'offset', 'time')
+    return found[1] and found[2] and { whole(found[1] - 1), found[2] } or {}
   end)
 
   -- ARGV: log id and offset of the live generation, offset of the first record that the log lost. If the live one is still

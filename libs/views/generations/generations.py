@@ -126,7 +126,7 @@ class PartitionGenerations:
 
 
 class Witness(NamedTuple):
-    """A record that a view has folded: its offset, and the time of its append (ms since 1970) or a later one.
+    """The last record that a view has folded: its offset, and the time of its append (ms) or a later one.
 
     Appended again after a loss, a record of that offset is younger.
     """
@@ -190,7 +190,7 @@ class Generations:
 
         Raises `Behind` if it is no longer there, and `GenerationGone`.
         """
-        args = position.log_id, position.offset, position.offset, pack([]), number, ""
+        args = position.log_id, position.offset, position.offset, pack([]), number
         return State((await _fold(self.valkey, f"{self.prefix}_fold", self.base(partition), *args))[-1].decode())
 
     async def differences(self, partition: int, number: int, names: Collection[str]) -> AsyncIterator[Differing]:
@@ -281,26 +281,24 @@ async def apply(
     end: int,
     items: bytes,
     generation: int | None,
-    seen_ms: int | None,
 ) -> int:
     """Fold packed `items` and store `end` as the next offset, atomically. A repeated batch changes nothing.
 
-    Folds into the live generation and those that follow it, or only into `generation`. `seen_ms` is the append
-    time of the last record, if the items end with it: the view's `Witness`. Returns the stored offset: less than
-    `end` if all would have blocked Valkey for too long. Raises `Behind` if the view is at another
+    Folds into the live generation and those that follow it, or only into `generation`. Returns the stored offset:
+    less than `end` if all would have blocked Valkey for too long. Raises `Behind` if the view is at another
     position than `start`, and `GenerationGone` if the generation does not exist.
     """
     function, into = ("apply", "") if generation is None else ("fold", generation)
-    args = start.log_id, start.offset, end, items, into, "" if seen_ms is None else seen_ms
+    args = start.log_id, start.offset, end, items, into
     reply = await _fold(valkey, f"{prefix}_{function}", base, *args)
     return int(reply[1]) if reply[0] == FOLDED_PARTLY else end
 
 
 async def _fold(valkey: Valkey, function: str, base: str, *args: Any) -> list[Any]:
-    """Call a function that folds; the last but one of `args` may be a generation's number."""
+    """Call a function that folds; the last of `args` may be a generation's number."""
     reply: list[Any] = await call_function(valkey, function, base, *args)
     if reply[0] == -1:
-        raise GenerationGone.of(args[-2], base)
+        raise GenerationGone.of(args[-1], base)
     if reply[0] == 0:
         raise Behind(Position(reply[1].decode(), int(reply[2])) if reply[1] else None)
     return reply

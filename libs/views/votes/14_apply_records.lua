@@ -1,7 +1,7 @@
 -- Folds one batch of the log into the views of a generation.
 
 local I_CAST, I_FENCE, I_POISON, I_REMOVAL, I_REPORT, I_CLOSED, I_REOPENED, I_VOIDED = 1, 2, 3, 4, 5, 6, 7, 8
--- any other item only moves the position; all have their offset second, and most their contest fourth
+-- any other item only moves the position; all have their offset second, their time third, and most their contest fourth
 
 local OF_CONTESTS = { [I_REPORT] = report, [I_CLOSED] = close, [I_REOPENED] = reopen, [I_VOIDED] = void }
 local OF_VOTERS = { [I_CAST] = fold_cast, [I_REMOVAL] = fold_removal }
@@ -106,14 +106,14 @@ do
         state.stats.duplicates = state.stats.duplicates + 1
       end
     elseif kind == I_FENCE then
-      local n, after = item[3], item[4]
+      local n, after = item[4], item[5]
       if n > state.fence and (after == UNLIMITED or after == state.fence) then
         state:pass(n, item[2])
         state.opened = item
       end
     elseif kind == I_POISON then
       state.poison[#state.poison + 1] = string.format('%.0f', item[2])
-      state.poison[#state.poison + 1] = item[3]
+      state.poison[#state.poison + 1] = item[4]
       state.stats.quarantined = state.stats.quarantined + 1
     end
   end
@@ -128,6 +128,7 @@ do
       if item[2] >= range.till then break end
       if item[2] >= from then
         fold_item(state, item)
+        range.time = math.max(range.time or 0, item[3])
         if i + state.work > untimed and items[i + 1] and os.clock() > deadline then range.till = item[2] + 1 end
       end
     end
@@ -141,7 +142,7 @@ do
       if more > 0 then call('HINCRBY', views .. ':stats', name, more) end
     end
     if base then
-      if state.opened then open_gate(base, state.opened[3], state.opened[5]) end
+      if state.opened then open_gate(base, state.opened[4], state.opened[6]) end
       settle(base, state.confirmed)
     end
   end

@@ -164,16 +164,13 @@ class VoteViews(VoteReads):
         n, *bound = await self._call("votes_shut", partition, incarnation, int(forget_clock))
         return Fence(int(n), int(bound[0]), bound[1].decode()) if bound else None
 
-    async def apply_items(
-        self, partition: int, start: Position, items: Sequence[Item], end: int, seen_ms: int | None
-    ) -> int:
+    async def apply_items(self, partition: int, start: Position, items: Sequence[Item], end: int) -> int:
         """Fold records, see `generations.apply`; return how many of them one call folded at most."""
         rest, width = items, max(1, len(items))
         while True:
             piece = rest[:width]
             till = end if len(rest) <= width else piece[-1][OFFSET] + 1
-            seen = seen_ms if till == end else None
-            args = self._base(partition), start, till, pack(piece), self.generation, seen
+            args = self._base(partition), start, till, pack(piece), self.generation
             reached = await apply(self._valkey, "votes", *args)
             if reached >= end:
                 return width

@@ -31,10 +31,10 @@ RATINGS, FIGURES = 2**31, 2**44
 NO_CONTEST = "the contest has no name"
 
 Item = list[Any]
-"""Kind of a record, its offset, and the members that the fold needs."""
+"""Kind of a record, its offset and time (ms), and the members that the fold needs."""
 
-OFFSET, REOPENED_AT_MOST = 1, 5
-"""Indexes in an item, the second in that of a reopening."""
+OFFSET, REASON, REOPENED_AT_MOST = 1, 3, 5
+"""Indexes in an item: in that of poison or a newer version, and in that of a reopening."""
 
 
 def fold_items(records: Sequence[LogRecord]) -> list[Item]:
@@ -48,7 +48,7 @@ def fold_items(records: Sequence[LogRecord]) -> list[Item]:
         try:
             items.append(_cast(vote, record.offset, record.timestamp_ms))
         except DoesNotFit as error:
-            items.append([POISON, record.offset, str(error)])
+            items.append([POISON, record.offset, record.timestamp_ms, str(error)])
     return items
 
 
@@ -66,20 +66,20 @@ def fold_item(event: Event | Undecodable, offset: int, time_ms: int) -> Item:
     try:
         return _item(event, offset, time_ms)
     except DoesNotFit as error:
-        return [POISON, offset, str(error)]
+        return [POISON, offset, time_ms, str(error)]
 
 
 def _item(event: Event | Undecodable, offset: int, time_ms: int) -> Item:
     match event:
         case UnknownEvent():
-            return [UNKNOWN, offset, event.type]
+            return [UNKNOWN, offset, time_ms, event.type]
         case Undecodable():
             raise DoesNotFit(event.reason)
         case LogCreated() | LogLost():
-            return [OTHER, offset]
+            return [OTHER, offset, time_ms]
         case Fence():
             _check(-1 < event.incarnation < WHOLE and -1 < (event.after or 0) < WHOLE, "a number out of range")
-            return [FENCE, offset, event.incarnation, unlimited(event.after), event.run or ""]
+            return [FENCE, offset, time_ms, event.incarnation, unlimited(event.after), event.run or ""]
     if isinstance(event, VoteCast):
         return _cast(event, offset, time_ms)
     _check("\0" not in event.contest and event.contest != "", NO_CONTEST)

@@ -6,8 +6,8 @@ from libs.tally.events import LogLost
 from libs.views.generations.generations import Generation
 from libs.views.valkey.client import ValkeyClient
 from tests.libs.views.generation_folds import Votes, a_votes_log, casts
-from tests.support.builders import a_cast, pseudonym
-from tests.support.vote_views import VoteViews
+from tests.support.builders.contests import a_cast, pseudonym
+from tests.support.clients.vote_views import VoteViews
 
 
 async def loss_of(votes: Votes, first: int) -> tuple[VoteViews, Generation]:

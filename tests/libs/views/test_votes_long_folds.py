@@ -46,7 +46,7 @@ class Slow(InterceptedValkey):
 
     async def call(self, *command: Any) -> Any:
         if command[1].startswith("votes_apply"):
-            self.sent += len(unpack(command[-3]))
+            self.sent += len(unpack(command[-2]))
         return await super().call(command[0], PREFIX + command[1], *command[2:])
 
 
@@ -54,7 +54,7 @@ async def is_one_call(views: VoteViews, events: list[Event]) -> bool:
     state = await views.position(0)
     first = state.offset if state else 0
     items = [fold_item(event, at, at) for at, event in enumerate(events, first)]
-    return await views.apply_items(0, Position("log", first), items, first + len(items), None) == len(items)
+    return await views.apply_items(0, Position("log", first), items, first + len(items)) == len(items)
 
 
 def casts(count: int = APPLY_ITEMS, **members: Any) -> list[Event]:

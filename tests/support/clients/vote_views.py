@@ -43,7 +43,7 @@ class VoteViews(vote_views.VoteViews):
 
     async def apply(self, partition: int, start: Position, items: Sequence[FoldInput], end: int) -> None:
         """Fold events."""
-        await self.apply_items(partition, start, [fold_item(*item) for item in items], end, None)
+        await self.apply_items(partition, start, [fold_item(*item) for item in items], end)
 
 
 async def let_be_whole(views: vote_views.VoteViews, partitions: Iterable[int]) -> None:
