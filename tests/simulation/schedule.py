@@ -77,7 +77,7 @@ def _fold_items(records: Sequence[LogRecord]) -> list[Any]:
     items = fold_items(records)
     if not _current().is_former:
         return items
-    return [[UNKNOWN, item[OFFSET], "VoteVoided"] if item[0] == VOIDED else item for item in items]
+    return [[UNKNOWN, item[OFFSET], 0, "VoteVoided"] if item[0] == VOIDED else item for item in items]
 
 
 def _until_newer(topic: Any, partition: int, entries: Sequence[Any]) -> Any:
