@@ -49,6 +49,7 @@ NOT_DRIVEN: Final[dict[str, str]] = {
         "after a day, or ten thousand commands: `test_catalogue_fold.py` compares it with a model"
     ),
     "libs.views.catalogue.catalogue_fold:_of": "the same",
+    "libs.views.generations.computed_fold:_is_broken": "rare, by the order of calls: `test_record_generations.py`",
     "libs.views.generations.computed_fold:ComputedFold.{begin,fold_event}": "has no code",
     "libs.views.purchases.purchase_fold:_updated": "subscriptions: `test_purchases_fold.py`",
     "libs.projection.group_consumer": "the adapter of the consumer group",
