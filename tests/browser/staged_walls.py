@@ -143,6 +143,10 @@ class Stage:
         assert not self._errors
 
 
+async def resize(page: Page, size: tuple[int, int]) -> None:
+    await page.set_viewport_size({"width": size[0], "height": size[1]})
+
+
 async def direct(page: Page, scene: Scene) -> None:
     """Send the events of another scene."""
     await page.evaluate("events => direct(events)", scene.events)

@@ -10,7 +10,7 @@ from PIL import ImageChops
 from playwright.async_api import Page, expect
 
 from tests.browser.contest_pages import HALL, IN_SIGHT, WHOLE, picture, pixels
-from tests.browser.staged_walls import Scene, Stage, direct
+from tests.browser.staged_walls import Scene, Stage, direct, resize
 from tests.support.eventually import eventually
 
 NAMES: Final = ("Żubry", "Åse Ødegård", "Jalapeño gypsy", "عُمَر الخيّام", "Ģirts Ķēniņš", "Ắnh Nguyễn")
@@ -63,10 +63,11 @@ async def test_no_letter_is_cut_in_any_layout(stage: Stage, layout: str) -> None
     show = {"call_to_vote": call, "message": "Żeby głosować: jęczmień, Ångström, قُبّة"}
     phase = "finished" if layout == "winner" else "running"
     assert len(TITLE) >= 110
+    scene = Scene(acts(6), title=TITLE, phase=phase, show=show)
+    page = await stage.wall(scene, HALL, layout=layout, hide="countdown-rate")
+    await page.wait_for_function("() => document.getElementById('call-code').naturalWidth > 0")
     for size in SCREENS:
-        scene = Scene(acts(6), title=TITLE, phase=phase, show=show)
-        page = await stage.wall(scene, size, layout=layout, hide="countdown-rate")
-        await page.wait_for_function("() => document.getElementById('call-code').naturalWidth > 0")
+        await resize(page, size)
         await eventually(partial(is_whole, page))
         await page.evaluate(ADOPT, "")
         await picture(page, f"{layout}-{size[0]}x{size[1]}")
@@ -75,8 +76,11 @@ async def test_no_letter_is_cut_in_any_layout(stage: Stage, layout: str) -> None
 
 @pytest.mark.parametrize("layout", ["ranking", "bars", "lower-third"])
 async def test_long_names_and_large_figures_have_smaller_letters(stage: Stage, layout: str) -> None:
-    for size, number in product(SCREENS, (12, 40)):
-        page = await stage.wall(Scene(acts(number, LONG, 999_983)), size, layout=layout)
+    pages = {
+        number: await stage.wall(Scene(acts(number, LONG, 999_983)), HALL, layout=layout) for number in (12, 40)
+    }
+    for size, (number, page) in product(SCREENS, pages.items()):
+        await resize(page, size)
         await expect(page.locator(".name").first).to_be_visible()
         await eventually(partial(page.locator(".name, .stage .figure").evaluate_all, WHOLE))
         await picture(page, f"long-{layout}-{number}-{size[0]}x{size[1]}")
