@@ -53,6 +53,8 @@ def certificate_text(certificate: Certificate, corrections: Sequence[Correction]
         f"from {plural(sum(part.leaves for part in parts), 'record')} "
         f"in {len(parts)} partitions"
     )
+    if lost := sum(part.lost for part in parts):
+        yield f"The log lost {plural(lost, 'accepted vote')} of the contest: they are in no count."
     yield f"sha256 {certificate.sha256}"
     for each in corrections:
         whose = "the contest" if each.participant is None else f"participant {each.participant}"
