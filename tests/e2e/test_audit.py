@@ -168,6 +168,7 @@ async def test_actions_of_operators_are_recorded_where_no_event_says_who_did_the
 BY_EVENTS = {"contests restore", "erase-contest-secret", "keys revoke", "reopen", "seal", "unseal", "wipe"}
 BY_ACTIONS = {
     "purchases import",
+    "lost acknowledge",
     "quarantine drop",
     "quarantine retry",
     "replay drop",

@@ -159,7 +159,7 @@ async def test_the_projector_says_what_it_needs_and_that_it_has_it(traced: Super
 
         answer = await eventually(ready)
         parts = [*(f"projection of {name}" for name in names), "fences", "closings", "purchases", "paid votes"]
-        parts += ["kept generations"]
+        parts += ["kept generations", "lost records"]
         needed = ["deployment", "log", "start", "views", *names, *parts]
         assert answer is not None
         assert answer.json()["dependencies"] == dict.fromkeys(needed, "ready")

@@ -132,6 +132,9 @@ async def rebuilt_generations(generations: Generations, partition: int, entries:
     await generations.expire(partition, 3_600)
     await generations.drop(partition, 1)
     assert await generations._call("unlink", partition, 1, "position") == 1
+    assert await generations.witness(partition) is not None
+    assert await generations.begin_again(partition, Position("log", len(entries)), len(entries) - 1)
+    await generations.set_told(partition, 2)
 
 
 async def purchases(valkey: Measured, namespace: str, size: int) -> None:

@@ -28,6 +28,7 @@ NO_ROW = {
     "libs.views.generations.generations.FencesDiffer": COMMAND,
     "services.cli.commands.dashboard.NotLoggedIn": COMMAND,
     "services.cli.commands.demo.sample_contest.DemoFailed": COMMAND,
+    "libs.kafka.errors.LogShortened": "the projector lets the view begin again",
     "services.projector.supervision.PartFailed": "reported by the projector's health check only, as text",
 }
 """Errors that no HTTP request ends in, with the reason."""

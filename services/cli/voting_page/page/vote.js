@@ -126,10 +126,21 @@ function showContest() {
   const how = { seed: contest.is_randomize ? seed() : null, isOver: isOver() };
   const items = arranged(contest.participants, latest, how).map((each) => {
     const before = shown.get(each.participant_key);
-    return before?.of === JSON.stringify(each) ? before.item : participant(each);
+    if (before?.of !== madeOf(each)) return participant(each);
+    before.place.textContent = numberOf(each);
+    return before.item;
   });
   element("participants").replaceChildren(...items);
   if (focused?.isConnected) focused.focus();
+}
+
+/** What a participant's element is made of: its number changes with the order of all, and is set in place. */
+function madeOf({ number_string: _number, running_number: _running, ...rest }) {
+  return JSON.stringify(rest);
+}
+
+function numberOf(each) {
+  return each.number_string ?? `${each.running_number}`;
 }
 
 /** The number that shuffles the participants, the same for this browser. */
@@ -167,17 +178,13 @@ function participant(each) {
   const title = each.title || each.participant_key;
   const counts = make("span", { className: "soft" });
   const note = make("span", { className: "note", role: "status" });
-  const place = make(
-    "span",
-    { className: "number" },
-    each.number_string ?? `${each.running_number}`,
-  );
+  const place = make("span", { className: "number" }, numberOf(each));
   const name = make("span", { className: "name" }, make("strong", {}, title), counts, note);
   const share = make("progress", { max: 1, value: 0, ariaLabel: `Share of ${title}` });
   const image = each.image
     ? [make("img", { src: picture(each.image), alt: "", width: 64, height: 64 })]
     : [];
-  const its = { counts, share, title, note, of: JSON.stringify(each), ...control(each, title) };
+  const its = { counts, share, title, note, place, of: madeOf(each), ...control(each, title) };
   its.item = make(
     "li",
     {},

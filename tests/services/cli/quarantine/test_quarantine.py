@@ -244,7 +244,8 @@ async def test_a_dropped_record_that_would_be_folded_forbids_a_retry(ward: Ward)
     assert "which was dropped" in (await ward.run("retry", code=1)).stdout
 
 
-async def test_a_replay_by_which_accepted_votes_would_be_fenced_is_not_read_unasked(ward: Ward) -> None:
+async def test_a_replay_by_which_other_fences_hold_is_not_read_unasked(ward: Ward) -> None:
+    """A vote after a fence that the new generation lacks counts in it, too; the gate is shut until the next."""
     views = ward.log.views
     await ward.fold(ProjectionName.VOTES)
 
@@ -264,12 +265,11 @@ async def test_a_replay_by_which_accepted_votes_would_be_fenced_is_not_read_unas
 
     assert await ward.count() == 3
     refused = (await ward.run("retry", "--topic", "votes", "--execute", code=1)).stdout
-    assert "changes: contest contest, a: 3 -> 0 votes" in refused
     assert "was built with other fences" in refused
     assert "partition 0. Accepted votes might no longer count, so it was not swapped in." in refused
     assert (await ward.count(), (await views.state(0)).open) == (3, True)
     await ward.run("retry", "--topic", "votes", "--execute", "--accept-differences")
-    assert (await ward.count(), (await views.state(0)).open) == (0, False)
+    assert (await ward.count(), (await views.state(0)).open) == (3, False)
     undone = await run("replay", "rollback", "--projection", "votes", "--execute", "--data-dir", "none")
     assert undone.exit_code != 0
     assert "--accept-differences swaps anyway" in undone.output
