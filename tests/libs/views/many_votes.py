@@ -132,6 +132,7 @@ async def votes(valkey: Measured, namespace: str, size: int) -> None:
     await its.fence(n)
     await addresses(AddressCounters(valkey, namespace), size)
     await together(VoteViews(valkey, namespace, CLOSING_PARTITIONS), contest)
+    await loss_of_votes(its)
 
 
 async def together(views: VoteViews, contest: Contest) -> None:
@@ -209,6 +210,16 @@ async def generations_of_votes(its: Votes) -> None:
     await generations.expire(0, 3_600)
     await generations.drop(0, 2)
     assert await generations._call("unlink", 0, 2, "position") == 1
+
+
+async def loss_of_votes(its: Votes) -> None:
+    """Let the view begin again: nothing else can be read then."""
+    generations = its.generations
+    assert await generations.witness(0) is not None
+    stored = (await generations.read(0)).live.position
+    assert stored is not None
+    assert await generations.begin_again(0, stored, stored.offset - 1)
+    await generations.set_told(0, 1)
 
 
 async def addresses(counters: AddressCounters, size: int) -> None:
