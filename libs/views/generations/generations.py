@@ -274,13 +274,7 @@ class Generations:
 
 
 async def apply(
-    valkey: Valkey,
-    prefix: Prefix,
-    base: str,
-    start: Position,
-    end: int,
-    items: bytes,
-    generation: int | None,
+    valkey: Valkey, prefix: Prefix, base: str, start: Position, end: int, items: bytes, generation: int | None
 ) -> int:
     """Fold packed `items` and store `end` as the next offset, atomically. A repeated batch changes nothing.
 
@@ -288,8 +282,8 @@ async def apply(
     less than `end` if all would have blocked Valkey for too long. Raises `Behind` if the view is at another
     position than `start`, and `GenerationGone` if the generation does not exist.
     """
-    function, into = ("apply", "") if generation is None else ("fold", generation)
-    args = start.log_id, start.offset, end, items, into
+    function, into = ("apply", ()) if generation is None else ("fold", (generation,))
+    args = start.log_id, start.offset, end, items, *into
     reply = await _fold(valkey, f"{prefix}_{function}", base, *args)
     return int(reply[1]) if reply[0] == FOLDED_PARTLY else end
 

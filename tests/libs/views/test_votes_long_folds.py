@@ -46,7 +46,7 @@ class Slow(InterceptedValkey):
 
     async def call(self, *command: Any) -> Any:
         if command[1].startswith("votes_apply"):
-            self.sent += len(unpack(command[-2]))
+            self.sent += len(unpack(command[-1]))
         return await super().call(command[0], PREFIX + command[1], *command[2:])
 
 
