@@ -21,13 +21,13 @@ from fastapi import FastAPI
 from libs.local_stack.supervisor import Supervisor
 from services.cli.deployment_discovery import addresses_in
 from services.gateway.app import open_app
-from services.gateway.settings import Settings
 from tests.support.builders.worst_bodies import JSON, MARKS, Body, bodies_of, largest, most_bytes, unknown_members
 from tests.support.clients.http_clients import http_client
 from tests.support.clients.voting import Api, Contest
 from tests.support.loop_turns import LONGEST_S, Turns, slowness
 from tests.support.models.openapi import read_tracked, resolved
 from tests.support.run_profile import by_profile
+from tests.support.servers.gateway_settings import settings_beside
 from tests.support.servers.serving import served_apart
 
 pytestmark = pytest.mark.slow
@@ -100,14 +100,7 @@ async def _status(client: httpx.AsyncClient, method: str, path: str, **request: 
 async def test_no_request_that_the_limits_admit_takes_the_loop_for_long_and_votes_go_on(
     api: Api, stack: Supervisor
 ) -> None:
-    where = addresses_in(stack.stack)
-    settings = Settings(
-        kafka_bootstrap_servers=where.kafka,
-        valkey_url=where.valkey,
-        namespace=where.namespace,
-        partitions=where.partitions,
-        storage_url=where.storage_url,
-    )
+    settings = settings_beside(addresses_in(stack.stack))
     document = read_tracked()
     probe, target = await api.contest(), await api.contest()
     async with (

@@ -21,8 +21,8 @@ from fastapi import FastAPI
 from libs.local_stack.supervisor import Supervisor
 from services.cli.deployment_discovery import addresses_in
 from services.gateway.app import open_app
-from services.gateway.settings import Settings
 from tests.support.clients.voting import Api, Contest, new_id, running
+from tests.support.servers.gateway_settings import settings_beside
 from tests.support.servers.serving import Client, served_apart
 from tests.support.traced import ROOT
 
@@ -81,14 +81,7 @@ def _short(filename: str) -> str:
 
 @pytest.fixture
 async def gateway(stack: Supervisor) -> AsyncIterator[CountedGateway]:
-    where, loops = addresses_in(stack.stack), list[asyncio.AbstractEventLoop]()
-    settings = Settings(
-        kafka_bootstrap_servers=where.kafka,
-        valkey_url=where.valkey,
-        namespace=where.namespace,
-        partitions=where.partitions,
-        storage_url=where.storage_url,
-    )
+    settings, loops = settings_beside(addresses_in(stack.stack)), list[asyncio.AbstractEventLoop]()
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[FastAPI]:
